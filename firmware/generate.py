@@ -75,7 +75,9 @@ def render_frames(facts: Facts) -> Iterator[str]:
     for name, frame in facts["frames"].items():
         prefix = f"REFOLD_FRAME_{name.upper()}"
         yield ""
-        text = textwrap.fill(" ".join(frame["doc"].split()), 74, subsequent_indent=" * ")
+        text = textwrap.fill(
+            " ".join(frame["doc"].split()), 74, subsequent_indent=" * "
+        )
         yield f"/* {text} */"
         yield f"#define {prefix} 0x{frame['type']:02x}"
         offset = 0
@@ -93,19 +95,22 @@ def python_field(kind: str) -> str:
     return STRUCT[kind]
 
 
-def render_python(facts: Facts) -> Iterator[str]:
-    """Everything for the host: limits, enumerations, statuses, frames."""
+def render_compiler(facts: Facts) -> Iterator[str]:
+    """What emitted models depend on: limits and enumerations."""
     yield f'"""{NOTICE}"""'
     yield ""
     yield "from __future__ import annotations"
     yield ""
     yield "from enum import IntEnum"
-    yield "from typing import Final, NamedTuple"
+    yield "from typing import Final"
     yield ""
+    yield from render_values(facts, facts["enums"])
+
+
+def render_values(facts: Facts, groups: Facts) -> Iterator[str]:
+    """The limits, and one enumeration for each of ``groups``."""
     for name, value in facts["limits"].items():
         yield f"{name.upper()}: Final = {value}"
-    groups = dict(facts["enums"])
-    groups["status"] = {n: v for n, (v, _) in facts["status"].items()}
     for group, members in groups.items():
         yield ""
         yield ""
@@ -115,6 +120,19 @@ def render_python(facts: Facts) -> Iterator[str]:
         yield ""
         for name, value in members.items():
             yield f"    {name.upper()} = {value}"
+
+
+def render_python(facts: Facts) -> Iterator[str]:
+    """Everything for the host: limits, enumerations, statuses, frames."""
+    yield f'"""{NOTICE}"""'
+    yield ""
+    yield "from __future__ import annotations"
+    yield ""
+    yield "from enum import IntEnum"
+    yield "from typing import Final, NamedTuple"
+    yield ""
+    status = {name: value for name, (value, _) in facts["status"].items()}
+    yield from render_values(facts, {**facts["enums"], "status": status})
     yield ""
     yield ""
     yield "STATUS_TEXT: Final = {"
@@ -157,6 +175,7 @@ def render(facts: Facts) -> dict[Path, str]:
         INCLUDE / "facts.h": c_header("REFOLD_FACTS_H", render_facts(facts)),
         INCLUDE / "status.h": c_header("REFOLD_STATUS_H", render_status(facts)),
         INCLUDE / "frames.h": c_header("REFOLD_FRAMES_H", render_frames(facts)),
+        ROOT / "compiler/refoldc/facts.py": "\n".join([*render_compiler(facts), ""]),
         ROOT / "host/refold/facts.py": "\n".join([*render_python(facts), ""]),
     }
 

@@ -54,6 +54,14 @@ class ResetReason(IntEnum):
     DEEP_SLEEP = 6
 
 
+class Gate(IntEnum):
+    """Values of ``gate``."""
+
+    CLOSED = 0
+    OPEN = 1
+    NONE = 255
+
+
 class Status(IntEnum):
     """Values of ``status``."""
 

@@ -1,0 +1,253 @@
+/*
+ * The native board: the firmware as a process, reached over a pseudo-terminal
+ * or a TCP port of this machine.
+ *
+ *     board [--pty | --tcp PORT] [test hooks]
+ *
+ * It prints one line, "port: /dev/pts/N" or "port: socket://127.0.0.1:PORT"
+ * (PORT 0 takes any free one), and serves one host after another until its
+ * standard input closes, so that it never outlives whoever started it.
+ *
+ * Test hooks, off unless given: --pace-us N, no image takes less than N us;
+ * --exit-after N, die once N images have been answered; --damage-every N, turn
+ * one bit of every Nth byte, in both directions.
+ */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 600
+#endif
+
+#include "channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "model.h"
+#include "refold/link.h"
+#include "refold/refold.h"
+
+#ifndef REFOLD_BUILD_HASH
+#error "the build passes its hash: -DREFOLD_BUILD_HASH=\"<16 hex digits>\""
+#endif
+
+/* Credits: enough that a host hides its own delays behind short inferences. */
+#define WINDOW 32
+/* Reads between two images, so that a flood cannot keep them from running. */
+#define READS_MAX 32
+
+#define EXIT_USAGE 2
+
+typedef struct options {
+    bool tcp;
+    unsigned long tcp_port, pace_us, exit_after, damage_every;
+} options;
+
+typedef struct board {
+    options options;
+    refold_port port;
+    refold_link link;
+    refold_channel channel;
+    unsigned long images; /* answered so far */
+} board;
+
+static const char *status_text(refold_status status)
+{
+    switch (status) {
+#define CASE(code, value, text) \
+    case code:                  \
+        return text;
+        REFOLD_STATUSES(CASE)
+#undef CASE
+    default:
+        return "unknown status";
+    }
+}
+
+static void check(refold_status status, const char *what)
+{
+    if (status < 0)
+        refold_native_fail("%s: %s", what, status_text(status));
+}
+
+static uint32_t now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint32_t)now.tv_sec * 1000000u + (uint32_t)(now.tv_nsec / 1000);
+}
+
+/* refold_port.write */
+static void write_frame(void *user, const void *data, size_t bytes)
+{
+    board *b = user;
+
+    refold_channel_write(&b->channel, data, bytes);
+}
+
+static void receive(board *b)
+{
+    uint8_t bytes[4096];
+    size_t n = 1;
+
+    for (int reads = 0; n > 0 && reads < READS_MAX; reads++) {
+        n = refold_channel_read(&b->channel, bytes, sizeof bytes);
+        refold_link_feed(&b->link, bytes, n);
+    }
+}
+
+static bool input_closed(void)
+{
+    char ignored[64];
+    ssize_t n = read(STDIN_FILENO, ignored, sizeof ignored);
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static void after_image(board *b, uint32_t started)
+{
+    uint32_t spent = now_us() - started;
+
+    if (spent < b->options.pace_us) {
+        uint32_t rest = (uint32_t)b->options.pace_us - spent;
+        struct timespec wait = {rest / 1000000u, (long)(rest % 1000000u) * 1000};
+
+        nanosleep(&wait, NULL);
+    }
+    if (++b->images == b->options.exit_after)
+        refold_native_fail("dies after %lu images, as asked", b->images);
+}
+
+static void serve(board *b)
+{
+    refold_channel *channel = &b->channel;
+    bool busy = false;
+
+    for (;;) {
+        short events = channel->queued > 0 ? POLLIN | POLLOUT : POLLIN;
+        struct pollfd fds[] = {
+            {STDIN_FILENO, POLLIN, 0},
+            {channel->listener, POLLIN, 0},
+            {channel->client, events, 0},
+        };
+        uint32_t started;
+
+        if (poll(fds, 3, busy ? 0 : -1) < 0 && errno != EINTR)
+            refold_native_fail("cannot wait for the port: %s", strerror(errno));
+        if (fds[0].revents != 0 && input_closed())
+            return;
+        if (fds[2].revents != 0) {
+            refold_channel_flush(channel);
+            receive(b);
+        }
+        if (fds[1].revents != 0 && refold_channel_accept(channel))
+            refold_link_feed(&b->link, "", 1); /* ends what the last host left */
+        started = now_us();
+        busy = refold_link_poll(&b->link);
+        if (busy)
+            after_image(b, started);
+    }
+}
+
+static void *allocate(size_t bytes)
+{
+    void *memory;
+
+    if (posix_memalign(&memory, REFOLD_ALIGNMENT, bytes) != 0)
+        refold_native_fail("no memory for %zu bytes", bytes);
+    return memory;
+}
+
+static board *make_board(const options *chosen)
+{
+    const refold_model *model = &refold_model_data;
+    size_t arena_bytes = refold_arena_bytes(model);
+    size_t link_bytes = refold_link_bytes(model, WINDOW);
+    board *b = allocate(sizeof *b);
+    refold_ctx *ctx;
+
+    memset(b, 0, sizeof *b);
+    b->options = *chosen;
+    b->channel.listener = b->channel.client = -1;
+    b->channel.damage_every = chosen->damage_every;
+    b->port.write = write_frame;
+    b->port.user = b;
+    b->port.clock = now_us;
+    b->port.chip = "native";
+    b->port.build_hash = REFOLD_BUILD_HASH;
+    b->port.reset_reason = REFOLD_RESET_REASON_POWER_ON;
+    b->port.boot_count = 1;
+    b->port.receive_bytes = REFOLD_RECEIVE_UNLIMITED;
+    check(refold_init(&ctx, model, allocate(arena_bytes), arena_bytes), "refold_init");
+    check(refold_link_init(&b->link, ctx, model, &b->port, allocate(link_bytes),
+                           link_bytes),
+          "refold_link_init");
+    return b;
+}
+
+static bool parse_number(const char *text, unsigned long *value)
+{
+    char *end;
+
+    if (text == NULL || *text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *value = strtoul(text, &end, 10);
+    return *end == '\0' && errno == 0;
+}
+
+static bool parse(char **arguments, options *chosen)
+{
+    for (; *arguments != NULL; arguments++) {
+        const char *name = *arguments;
+        unsigned long *value;
+
+        if (strcmp(name, "--pty") == 0) {
+            chosen->tcp = false;
+            continue;
+        }
+        if (strcmp(name, "--tcp") == 0) {
+            chosen->tcp = true;
+            value = &chosen->tcp_port;
+        } else if (strcmp(name, "--pace-us") == 0) {
+            value = &chosen->pace_us;
+        } else if (strcmp(name, "--exit-after") == 0) {
+            value = &chosen->exit_after;
+        } else if (strcmp(name, "--damage-every") == 0) {
+            value = &chosen->damage_every;
+        } else {
+            return false;
+        }
+        if (!parse_number(*++arguments, value))
+            return false;
+    }
+    return chosen->tcp_port <= UINT16_MAX;
+}
+
+int main(int argc, char **argv)
+{
+    options chosen;
+    board *b;
+
+    memset(&chosen, 0, sizeof chosen);
+    if (argc < 1 || !parse(argv + 1, &chosen)) {
+        fputs("usage: board [--pty | --tcp PORT] [--pace-us N] [--exit-after N]"
+              " [--damage-every N]\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    b = make_board(&chosen);
+    if (chosen.tcp)
+        refold_channel_open_tcp(&b->channel, (unsigned)chosen.tcp_port);
+    else
+        refold_channel_open_pty(&b->channel);
+    fflush(stdout);
+    serve(b);
+    return EXIT_SUCCESS;
+}

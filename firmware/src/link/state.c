@@ -1,0 +1,95 @@
+/*
+ * Reading and writing the saved adaptation state in chunks. Both use one buffer,
+ * so that a host reads a snapshot, whatever runs between its chunks.
+ */
+#include "session.h"
+
+#include <string.h>
+
+#include "bytes.h"
+
+/* Values of refold_link.state_use. */
+enum { IDLE, SNAPSHOT, UPLOAD };
+
+static refold_status take_snapshot(refold_link *link)
+{
+    refold_status status = refold_adapt_save(link->ctx, link->state, link->state_bytes);
+
+    link->state_use = status < 0 ? IDLE : SNAPSHOT;
+    return status;
+}
+
+void refold_link_state_read(refold_link *link, const refold_frame *frame)
+{
+    uint32_t offset = get_u32(frame->payload + REFOLD_FRAME_STATE_READ_OFFSET);
+    uint32_t length = get_u16(frame->payload + REFOLD_FRAME_STATE_READ_LENGTH);
+    uint8_t *out = refold_frame_payload(link);
+    refold_status status = REFOLD_OK;
+
+    if (offset == 0) {
+        status = take_snapshot(link);
+    } else if (link->state_use != SNAPSHOT || offset > link->state_bytes) {
+        status = REFOLD_ERROR_STATE;
+    }
+    if (status < 0) {
+        refold_frame_ack(link, frame->sequence, status);
+        return;
+    }
+    if (length > REFOLD_CHUNK_BYTES)
+        length = REFOLD_CHUNK_BYTES;
+    if (length > link->state_bytes - offset)
+        length = link->state_bytes - offset;
+    put_u32(out + REFOLD_FRAME_STATE_TOTAL, link->state_bytes);
+    put_u32(out + REFOLD_FRAME_STATE_OFFSET, offset);
+    memcpy(out + REFOLD_FRAME_STATE_DATA, link->state + offset, length);
+    refold_frame_send(link, REFOLD_FRAME_STATE, frame->sequence,
+                      REFOLD_FRAME_STATE_BYTES + length);
+}
+
+/* Store a chunk that fits; chunks come in order, and may come again. */
+static refold_status upload(refold_link *link, uint32_t offset, const uint8_t *data,
+                            uint32_t bytes)
+{
+    uint32_t end = offset + bytes;
+
+    if (offset == 0) {
+        link->state_use = UPLOAD;
+        link->state_filled = 0;
+    }
+    if (link->state_use != UPLOAD ||
+        (end > link->state_filled && offset != link->state_filled))
+        return REFOLD_ERROR_STATE;
+    if (end > link->state_filled) {
+        memcpy(link->state + offset, data, bytes);
+        link->state_filled = end;
+        if (link->state_filled == link->state_bytes) {
+            link->state_verdict =
+                refold_adapt_load(link->ctx, link->state, link->state_bytes);
+        }
+    }
+    return end < link->state_bytes ? REFOLD_OK : link->state_verdict;
+}
+
+void refold_link_state_write(refold_link *link, const refold_frame *frame)
+{
+    uint32_t total = get_u32(frame->payload + REFOLD_FRAME_STATE_WRITE_TOTAL);
+    uint32_t offset = get_u32(frame->payload + REFOLD_FRAME_STATE_WRITE_OFFSET);
+    const uint8_t *data = frame->payload + REFOLD_FRAME_STATE_WRITE_DATA;
+    uint32_t bytes = frame->bytes - REFOLD_FRAME_STATE_WRITE_BYTES;
+    refold_status status;
+
+    if (total != link->state_bytes) {
+        status = REFOLD_ERROR_STATE;
+    } else if (offset > total || bytes > total - offset) {
+        status = REFOLD_ERROR_FRAME;
+    } else {
+        status = upload(link, offset, data, bytes);
+    }
+    refold_frame_ack(link, frame->sequence, status);
+}
+
+void refold_link_state_reset(refold_link *link, const refold_frame *frame)
+{
+    refold_adapt_reset(link->ctx);
+    refold_frame_ack(link, frame->sequence, REFOLD_OK);
+}
