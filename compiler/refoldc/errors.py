@@ -20,6 +20,10 @@ class BadCalibration(RefoldcError):
     """The calibration images do not fit the model or say nothing about it."""
 
 
+class BadOptions(RefoldcError):
+    """A compile option has a value that means nothing, or not for this model."""
+
+
 class DoesNotFit(RefoldcError):
     """The compiled model exceeds the board's memory."""
 

@@ -83,7 +83,11 @@ class Node:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Conv(Node):
-    """Convolution; weights [C_OUT, KH, KW, C_IN / groups], bias [C_OUT]."""
+    """Convolution; weights [C_OUT, KH, KW, C_IN / groups], bias [C_OUT].
+
+    ``bn`` makes it a recalibration site with exact targets; ``estimate`` makes
+    it one whose targets are taken from the calibration moments.
+    """
 
     weights: F32
     bias: F32
@@ -93,11 +97,12 @@ class Conv(Node):
     groups: int = 1
     bounds: Bounds = Bounds()
     bn: BnShape | None = None
+    estimate: bool = False
 
     @property
     def depthwise(self) -> bool:
         """One filter a channel."""
-        return self.groups == self.weights.shape[0] and self.weights.shape[3] == 1
+        return bool(self.weights.shape[0] == self.groups and self.weights.shape[3] == 1)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -167,7 +172,6 @@ class Graph:
         shapes: Of every tensor.
         softmax: The original ended in a Softmax, which reports apply.
         onnx_input, onnx_output: Names in the original model.
-        input_rank4: The original input is N x C x H x W.
         notices: What the user should know, one sentence each.
     """
 

@@ -1,0 +1,269 @@
+"""FORGE as a state machine: what adapts, when, and its saved record.
+
+The arithmetic is in ``recalibrate``; docs/numerics.md says when each part runs.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from refoldc.errors import RefoldcError
+from refoldc.facts import INTERVAL_MAX, Rule
+from refoldc.ir import F32, F64, QConv, Requant
+from refoldc.recalibrate import (
+    divergence,
+    image_moments,
+    make_table,
+    momentum,
+    score,
+    spread,
+)
+
+EAGER_IMAGES = 32
+"""For so many images the table follows every image, whatever the interval."""
+
+MAGIC, VERSION = b"RFST", 1
+HEADER = struct.Struct("<4sHBB32sII")
+
+
+@dataclass(frozen=True)
+class AdaptConfig:
+    """What ``refold_adapt_config`` holds; the defaults are refold's FORGE.
+
+    Attributes:
+        method: ``off`` runs the static tables.
+        stats: ``lagged`` uses the images before this one; ``exact`` this one too.
+        rule: ``published`` tracks variances per image instead of E[a*a].
+        interval: Images between table updates, 1 to 64.
+        warm: The momentum of image t is at least 1 / (t + warm); 0: no warm start.
+        shrinkage: a in [0, 1]; 0 keeps the targets, 1 trusts the stream.
+        momentum: Floor of the momentum, in (0, 1].
+        sites: Indices that adapt; None takes the model's default sites.
+    """
+
+    method: Literal["off", "forge"] = "forge"
+    stats: Literal["lagged", "exact"] = "lagged"
+    rule: Literal["refold", "published"] = "refold"
+    interval: int = 1
+    warm: int = 32
+    shrinkage: float = 0.5
+    momentum: float = 1 / 640
+    sites: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what ``refold_adapt_set`` refuses.
+
+        Raises:
+            RefoldcError: A field is out of its range.
+        """
+        legal = {
+            "method": (self.method in ("off", "forge"), "off or forge"),
+            "stats": (self.stats in ("lagged", "exact"), "lagged or exact"),
+            "rule": (self.rule in ("refold", "published"), "refold or published"),
+            "interval": (1 <= self.interval <= INTERVAL_MAX, f"1 to {INTERVAL_MAX}"),
+            "warm": (0 <= self.warm <= 0xFFFF, "0 to 65535"),
+            "shrinkage": (0 <= self.shrinkage <= 1, "0 to 1"),
+            "momentum": (0 < self.momentum <= 1, "above 0, at most 1"),
+        }
+        for name, (ok, expected) in legal.items():
+            if not ok:
+                raise RefoldcError(
+                    f"adaptation: {name} is {getattr(self, name)!r}, "
+                    f"expected {expected}"
+                )
+
+    @classmethod
+    def published(cls) -> AdaptConfig:
+        """The published algorithm: exact statistics, no shrinkage, no warm start."""
+        return cls(stats="exact", rule="published", shrinkage=1.0, warm=0)
+
+
+class Forge:
+    """Running statistics of a model's sites and the tables made from them.
+
+    For each image: :meth:`absorb` every site that :meth:`adapts`, run it under
+    :meth:`table` (after absorbing where ``stats`` is exact, else before), and
+    :meth:`finish`.
+
+    Args:
+        layers: The sites' convolutions in layer order.
+        model_hash: 32 bytes that tie a saved state to its model.
+    """
+
+    def __init__(self, layers: Sequence[QConv], model_hash: bytes) -> None:
+        self._sites = tuple(layer.site for layer in layers if layer.site is not None)
+        self._static = tuple(layer.requant for layer in layers)
+        self._hash = model_hash
+        ends = np.cumsum([0, *(len(site.mean) for site in self._sites)]).tolist()
+        self._channels = [slice(*pair) for pair in pairwise(ends)]
+        self._mean = self._joined("mean", np.float32)
+        self._variance = self._joined("variance", np.float32)
+        self._live = self._joined("live", np.bool_)
+        self._scored = np.zeros(ends[-1], np.bool_)
+        self._chosen: frozenset[int] = frozenset()
+        self.config = AdaptConfig(method="off")
+        self.reset()
+
+    def _joined(self, field: str, dtype: DTypeLike) -> NDArray[Any]:
+        """A constant of all sites, [channels]."""
+        arrays = [getattr(site, field) for site in self._sites]
+        return np.concatenate([np.zeros(0, dtype), *arrays])
+
+    def configure(self, config: AdaptConfig, *, keep_state: bool) -> None:
+        """Choose a method; ``keep_state`` keeps statistics of the same rule.
+
+        Raises:
+            RefoldcError: The model has no sites, or not those of ``config.sites``.
+        """
+        chosen = self._choose(config)
+        same_rule = config.rule == self.config.rule
+        self.config, self._chosen = config, chosen
+        self._scored = self._live & self._among(chosen)
+        if keep_state and same_rule:
+            self._rebuild()
+        else:
+            self.reset()
+
+    def _choose(self, config: AdaptConfig) -> frozenset[int]:
+        if config.method == "off":
+            return frozenset()
+        if not self._sites:
+            raise RefoldcError(
+                "adaptation: the model was compiled without recalibration sites; "
+                "use method off"
+            )
+        if config.sites is None:
+            return frozenset(i for i, s in enumerate(self._sites) if s.default_on)
+        if not all(0 <= i < len(self._sites) for i in config.sites):
+            raise RefoldcError(
+                f"adaptation: sites {config.sites}; the model has "
+                f"{len(self._sites)} sites, numbered from 0"
+            )
+        return frozenset(config.sites)
+
+    def _among(self, chosen: frozenset[int]) -> NDArray[np.bool_]:
+        """Which channels belong to the sites ``chosen``."""
+        mask = np.zeros(len(self._mean), np.bool_)
+        for index in chosen:
+            mask[self._channels[index]] = True
+        return mask
+
+    def reset(self) -> None:
+        """Forget the stream: statistics at the targets, static tables in force."""
+        self._images = 0
+        self._e1 = self._mean.copy()
+        self._e2 = self._variance.copy()
+        if not self._published:
+            self._e2 += self._mean * self._mean
+        self._tables: dict[int, Requant] = {}
+
+    @property
+    def _published(self) -> bool:
+        return self.config.rule == "published"
+
+    def adapts(self, index: int) -> bool:
+        """Whether site ``index`` absorbs statistics."""
+        return index in self._chosen
+
+    def table(self, index: int) -> Requant:
+        """The table in force at site ``index``."""
+        return self._tables.get(index, self._static[index])
+
+    def absorb(self, index: int, s1: F64, s2: F64) -> None:
+        """Update site ``index`` with one image and, where due, its table.
+
+        Args:
+            s1, s2: Exact sums of a and a*a, [C].
+        """
+        e1, e2 = image_moments(self._sites[index], s1, s2)
+        if self._published:
+            e2 = spread(e1, e2)
+        config, t, own = self.config, self._images, self._channels[index]
+        mom = momentum(t, config.warm, config.momentum)
+        self._e1[own] += mom * (e1 - self._e1[own])
+        self._e2[own] += mom * (e2 - self._e2[own])
+        if t < EAGER_IMAGES or (t + 1) % config.interval == 0:
+            self._make_table(index)
+
+    def _make_table(self, index: int) -> None:
+        own = self._channels[index]
+        self._tables[index] = make_table(
+            self._sites[index],
+            self._e1[own],
+            self._spread(own),
+            self._static[index],
+            shrinkage=self.config.shrinkage,
+            published=self._published,
+        )
+
+    def _spread(self, channels: slice | NDArray[np.bool_]) -> F32:
+        """Running variance of some channels."""
+        if self._published:
+            return self._e2[channels]
+        return spread(self._e1[channels], self._e2[channels])
+
+    def _rebuild(self) -> None:
+        """Bring the tables in line with statistics that were kept or loaded."""
+        self._tables = {}
+        if self._images:
+            for index in self._chosen:
+                self._make_table(index)
+
+    def finish(self) -> np.float32:
+        """Count the image and return its shift score."""
+        mask = self._scored
+        terms = divergence(
+            self._mean[mask], self._variance[mask], self._e1[mask], self._spread(mask)
+        )
+        self._images += 1
+        return score(int(terms.sum()), len(terms))
+
+    def save(self) -> bytes:
+        """The running statistics as the record of docs/numerics.md."""
+        rule = Rule[self.config.rule.upper()]
+        count = len(self._mean)
+        head = HEADER.pack(MAGIC, VERSION, rule, 0, self._hash, self._images, count)
+        moments = np.concatenate([self._e1, self._e2]).astype("<f4")
+        record = head + moments.tobytes()
+        return record + struct.pack("<I", zlib.crc32(record))
+
+    def load(self, record: bytes) -> None:
+        """Restore a record of this model and rule, or reset and refuse it.
+
+        Raises:
+            RefoldcError: The record is damaged or belongs to another model.
+        """
+        self.reset()
+        count = len(self._mean)
+        images = self._check(record, count)
+        moments = np.frombuffer(record[HEADER.size : -4], "<f4").astype(np.float32)
+        self._images = images
+        self._e1, self._e2 = moments[:count].copy(), moments[count:].copy()
+        self._rebuild()
+
+    def _check(self, record: bytes, channels: int) -> int:
+        """The record's image count, once everything about it is as expected."""
+        rule = Rule[self.config.rule.upper()]
+        expected = (MAGIC, VERSION, rule, 0, self._hash)
+        if len(record) != HEADER.size + 8 * channels + 4:
+            raise RefoldcError(
+                f"adaptation state: {len(record)} bytes, expected "
+                f"{HEADER.size + 8 * channels + 4}; it belongs to another model"
+            )
+        *head, images, count = HEADER.unpack_from(record)
+        crc = struct.unpack("<I", record[-4:])[0]
+        if crc != zlib.crc32(record[:-4]):
+            raise RefoldcError("adaptation state: its CRC is wrong; it is damaged")
+        if tuple(head) != expected or count != channels:
+            raise RefoldcError(
+                "adaptation state: it was saved by another model, rule or version"
+            )
+        return int(images)

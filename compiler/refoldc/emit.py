@@ -1,0 +1,293 @@
+"""Integer graph and plan to ``model.c`` and ``model.h``.
+
+One ``render_*`` function a section; the structs they fill in are those of
+``refold/model.h`` and ``refold/kernels.h``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from refoldc.cost import layer_macs
+from refoldc.ctext import (
+    c_array,
+    c_comment,
+    c_float,
+    c_items,
+    c_string,
+    c_struct,
+    joined,
+)
+from refoldc.emit_layers import OPERATORS
+from refoldc.facts import ABI, SITE_MASK_BYTES
+from refoldc.ir import QGraph, QLayer, Site
+from refoldc.memory import Memory
+from refoldc.plan import Plan, logits_tensor
+from refoldc.serialise import graph_hash
+from refoldc.softmax import softmax_table
+
+Fields = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """Where emitted files say they come from.
+
+    Attributes:
+        version: Of refold.
+        model: Name of the ONNX file.
+        sha256: Of the ONNX file, hexadecimal.
+        options: The compile options as one line.
+    """
+
+    version: str
+    model: str
+    sha256: str
+    options: str
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The emitted text."""
+
+    model_c: str
+    model_h: str
+
+
+def emit_model(graph: QGraph, plan: Plan, memory: Memory, *, stamp: Stamp) -> Sources:
+    """Render a planned model as C99; equal inputs give equal bytes.
+
+    Args:
+        graph: Its last layer produces the output.
+        plan: Of ``graph``.
+        memory: Of ``plan``.
+        stamp: What the files name as their origin.
+    """
+    return Sources(
+        model_c=joined(render_source(graph, plan, stamp)),
+        model_h=joined(render_header(graph, memory, stamp)),
+    )
+
+
+def render_stamp(graph: QGraph, stamp: Stamp) -> str:
+    """The comment both files open with."""
+    lines = (
+        f"{graph.name}, compiled by refold {stamp.version}; do not edit.",
+        "",
+        f"model    {stamp.model}",
+        f"sha256   {stamp.sha256}",
+        f"network  {graph_hash(graph).hex()}",
+        f"options  {stamp.options}",
+    )
+    return "/*\n" + "".join(f" * {c_comment(s)}".rstrip() + "\n" for s in lines) + " */"
+
+
+def render_header(graph: QGraph, memory: Memory, stamp: Stamp) -> Iterator[str]:
+    """The sections of model.h."""
+    yield render_stamp(graph, stamp)
+    yield "#ifndef REFOLD_EMITTED_MODEL_H\n#define REFOLD_EMITTED_MODEL_H"
+    yield '#include "refold/model.h"'
+    yield (
+        f"#if REFOLD_ABI != {ABI}\n"
+        f'#error "this model needs refold ABI {ABI}: compile it again with the refold '
+        'that the runtime comes from"\n#endif'
+    )
+    yield (
+        "/* For refold_init: static, aligned to REFOLD_ALIGNMENT. */\n"
+        f"#define REFOLD_MODEL_ARENA_BYTES {memory.arena_bytes}\n"
+        "/* What refold_infer reads and writes. */\n"
+        f"#define REFOLD_MODEL_INPUT_BYTES {prod(graph.shapes[graph.input])}\n"
+        f"#define REFOLD_MODEL_OUTPUTS {prod(graph.shapes[graph.output])}"
+    )
+    yield '#ifdef __cplusplus\nextern "C" {\n#endif'
+    yield "extern const refold_model refold_model_data;"
+    yield "#ifdef __cplusplus\n}\n#endif"
+    yield "#endif"
+
+
+def render_source(graph: QGraph, plan: Plan, stamp: Stamp) -> Iterator[str]:
+    """The sections of model.c."""
+    yield render_stamp(graph, stamp)
+    yield '#include "model.h"\n\n#include <stddef.h>'
+    yield (
+        "#if defined __GNUC__\n"
+        "#define ALIGNED __attribute__((aligned(REFOLD_ALIGNMENT)))\n"
+        "#else\n#define ALIGNED\n#endif"
+    )
+    yield from render_input_table(graph)
+    for index, layer in enumerate(graph.layers):
+        yield "\n".join(
+            (
+                render_title(index, layer, graph, plan),
+                render_parameters(index, layer, graph),
+            )
+        )
+    yield render_layers(graph, plan)
+    yield from render_sites(graph)
+    yield render_softmax(graph)
+    yield render_model(graph, plan)
+
+
+def render_input_table(graph: QGraph) -> Iterator[str]:
+    """Pixels to int8, where the device receives pixels."""
+    table = graph.input_spec.table
+    if table is None:
+        return
+    yield "/* Input: uint8 pixels to int8, one table a channel. */\n" + c_array(
+        "int8_t", "input_values", table, "ALIGNED "
+    )
+    pixels = prod(graph.shapes[graph.input]) // len(table)
+    fields = (
+        ("pixels", str(pixels)),
+        ("channels", str(len(table))),
+        ("table", "input_values"),
+    )
+    yield c_struct("static const refold_input_table input_table = ", fields) + ";"
+
+
+def render_title(index: int, layer: QLayer, graph: QGraph, plan: Plan) -> str:
+    """A comment: what the layer is, what it came from, shapes, cost, places."""
+    shapes = " + ".join(_shape(graph, name) for name in layer.inputs)
+    places = " + ".join(str(plan.offsets[name]) for name in layer.inputs)
+    lines = (
+        f"{index}: {OPERATORS[type(layer)].kind(layer)} {layer.name}",
+        f"   from {', '.join(layer.onnx_nodes) or '(unnamed)'}",
+        f"   {shapes} -> {_shape(graph, layer.output)}, {layer_macs(layer, graph)} "
+        f"MACs, arena {places} -> {plan.offsets[layer.output]}",
+    )
+    return "/* " + "\n * ".join(map(c_comment, lines)) + " */"
+
+
+def _shape(graph: QGraph, name: str) -> str:
+    return "x".join(map(str, graph.shapes[name]))
+
+
+def render_parameters(index: int, layer: QLayer, graph: QGraph) -> str:
+    """The arrays and the parameter struct of one layer."""
+    return "\n".join(OPERATORS[type(layer)].render(f"layer_{index}", layer, graph))
+
+
+def render_layers(graph: QGraph, plan: Plan) -> str:
+    """The table that the runtime executes."""
+    site_numbers = {site.layer: i for i, site in enumerate(graph.sites)}
+    rows = []
+    for index, layer in enumerate(graph.layers):
+        inputs = [str(plan.offsets[name]) for name in layer.inputs]
+        inputs += ["REFOLD_NO_TENSOR"] * (2 - len(inputs))
+        fields = (
+            ("name", c_string(layer.name)),
+            ("run", f"refold_run_{OPERATORS[type(layer)].kind(layer)}"),
+            ("params", f"&layer_{index}"),
+            ("in", f"{{{', '.join(inputs)}}}"),
+            ("out", str(plan.offsets[layer.output])),
+            ("out_elements", str(prod(graph.shapes[layer.output]))),
+            ("site", str(site_numbers.get(layer.name, "REFOLD_NO_SITE"))),
+        )
+        rows.append(c_struct("", fields, "    ") + ",\n")
+    return f"static const refold_layer layers[] = {{\n{''.join(rows)}}};"
+
+
+def render_sites(graph: QGraph) -> Iterator[str]:
+    """The constants of every site, then their table."""
+    numbers = {layer.name: i for i, layer in enumerate(graph.layers)}
+    for index, site in enumerate(graph.sites):
+        yield "\n".join(render_site_arrays(index, site))
+    if graph.sites:
+        rows = (
+            c_struct("", site_fields(i, site, numbers[site.layer]), "    ") + ",\n"
+            for i, site in enumerate(graph.sites)
+        )
+        yield f"static const refold_site sites[] = {{\n{''.join(rows)}}};"
+
+
+SITE_ARRAYS = ("mean", "variance", "epsilon", "gain", "offset")
+
+
+def render_site_arrays(index: int, site: Site) -> Iterator[str]:
+    """Targets per channel and which channels are scored."""
+    yield c_comment_line(
+        f"Site {index}: layer {site.layer}, targets {site.origin}, "
+        f"{site.calibrated_channels} of {len(site.mean)} channels calibrated"
+    )
+    for field in SITE_ARRAYS:
+        yield c_array("float", f"site_{index}_{field}", getattr(site, field))
+    live = np.packbits(site.live, bitorder="little")
+    yield c_array("uint8_t", f"site_{index}_live", live)
+
+
+def c_comment_line(text: str) -> str:
+    """A comment on a line of its own."""
+    return f"/* {c_comment(text)} */"
+
+
+def site_fields(index: int, site: Site, layer: int) -> Fields:
+    """The members of one refold_site."""
+    yield "layer", str(layer)
+    yield "channels", str(len(site.mean))
+    yield "pixels", str(site.pixels)
+    yield "stat_shift", str(site.stat_shift)
+    yield "requant", f"&layer_{layer}.requant"
+    for field in (*SITE_ARRAYS, "live"):
+        yield field, f"site_{index}_{field}"
+
+
+def render_softmax(graph: QGraph) -> str:
+    """The table of refold_softmax for this model's logits."""
+    table = softmax_table(graph.quants[graph.output].scale)
+    exp = "{\n" + c_items(map(str, table.exp.tolist()), "        ") + "\n    }"
+    fields = (("exp", exp), ("shift", str(table.shift)))
+    return c_struct("static const refold_softmax_table softmax = ", fields) + ";"
+
+
+def render_model(graph: QGraph, plan: Plan) -> str:
+    """The one symbol with external linkage."""
+    return (
+        c_struct("const refold_model refold_model_data = ", model_fields(graph, plan))
+        + ";"
+    )
+
+
+def model_fields(graph: QGraph, plan: Plan) -> Fields:
+    """The members of refold_model."""
+    pixels = graph.input_spec.mode == "pixels"
+    output = graph.quants[graph.output]
+    widths = [len(site.mean) for site in graph.sites]
+    yield "abi", str(ABI)
+    yield "name", c_string(graph.name)
+    yield "sha256", _byte_list(graph_hash(graph))
+    yield "input_kind", "REFOLD_INPUT_PIXELS" if pixels else "REFOLD_INPUT_TENSOR"
+    yield "input_bytes", str(prod(graph.shapes[graph.input]))
+    yield "input_table", "&input_table" if pixels else "NULL"
+    yield "input", str(plan.offsets[graph.input])
+    yield "layer_count", str(len(graph.layers))
+    yield "layers", "layers"
+    yield "site_count", str(len(widths))
+    yield "sites", "sites" if widths else "NULL"
+    yield "default_sites", _byte_list(site_mask(graph))
+    yield "output", str(plan.offsets[graph.output])
+    yield "output_count", str(prod(graph.shapes[graph.output]))
+    yield "output_is_s32", str(int(logits_tensor(graph) is not None))
+    yield "output_zero_point", str(output.zero_point)
+    yield "output_scale", c_float(float(np.float32(output.scale)))
+    yield "softmax", "&softmax"
+    yield "activation_bytes", str(plan.activation_bytes)
+    yield "scratch_bytes", str(plan.scratch_bytes)
+    yield "site_channels", str(sum(widths))
+    yield "widest_site", str(max(widths, default=0))
+    yield "adaptation", "REFOLD_METHOD_FORGE" if widths else "REFOLD_METHOD_OFF"
+
+
+def site_mask(graph: QGraph) -> bytes:
+    """Bit i: site i adapts by default."""
+    bits = np.zeros(8 * SITE_MASK_BYTES, np.uint8)
+    for index, site in enumerate(graph.sites):
+        bits[index] = site.default_on
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def _byte_list(data: bytes) -> str:
+    return "{\n" + c_items((f"0x{b:02x}" for b in data), "        ") + "\n    }"

@@ -1,0 +1,310 @@
+"""Merge BatchNorm and activations into the layers before them.
+
+The folding is that of the FORGE paper: ``W' = W * gamma / sqrt(var + eps)``,
+``b' = beta + (b - mean) * gamma / sqrt(var + eps)``. What BatchNorm gave each
+channel, mean ``beta`` and deviation ``|gamma|``, is recorded: it is the clean
+target that the device adapts towards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from refoldc.errors import BadModel, UnsupportedOp
+from refoldc.ir import (
+    F64,
+    Add,
+    BatchNorm,
+    BnShape,
+    Bounds,
+    Clamp,
+    Conv,
+    Dense,
+    Flatten,
+    Graph,
+    Node,
+    Pool,
+    Softmax,
+)
+from refoldc.sites import feeds_output
+
+LEAST_SIGMA = 1e-5
+
+Weighted = TypeVar("Weighted", bound=Conv | Dense)
+
+
+def fold(graph: Graph) -> Graph:
+    """Rewrite an imported graph into Conv, Dense, Add, Pool and Clamp.
+
+    Args:
+        graph: From ``import_model``.
+
+    Returns:
+        The same function; convolutions that took a BatchNorm carry ``bn``, and
+        in a graph without any BatchNorm those with an activation behind them
+        are marked ``estimate``.
+
+    Raises:
+        UnsupportedOp: A BatchNorm, Softmax or Flatten stands where nothing can
+            take it.
+        BadModel: Folding overflows float32.
+    """
+    had_batch_norm = any(isinstance(node, BatchNorm) for node in graph.nodes)
+    graph = fold_batch_norm(graph)
+    graph = drop_flatten(graph)
+    graph = merge_clamps(graph)
+    graph = take_softmax(graph)
+    graph = drop_dead(graph)
+    return graph if had_batch_norm else mark_estimated(graph)
+
+
+# --- BatchNorm ---------------------------------------------------------------
+
+
+def fold_batch_norm(graph: Graph) -> Graph:
+    """Replace every BatchNorm."""
+    for node in graph.nodes:
+        if isinstance(node, BatchNorm):
+            graph = _fold_one(graph, node)
+    return graph
+
+
+@dataclass(frozen=True, eq=False)
+class _Affine:
+    """BatchNorm in inference: ``y = scale * x + offset``, per channel."""
+
+    scale: F64
+    offset: F64
+
+    @staticmethod
+    def of(norm: BatchNorm) -> _Affine:
+        scale = norm.gamma / np.sqrt(norm.variance + norm.epsilon)
+        return _Affine(scale, norm.beta - norm.mean * scale)
+
+
+def _fold_one(graph: Graph, norm: BatchNorm) -> Graph:
+    producer = _producer(graph, norm.inputs[0])
+    if isinstance(producer, (Conv, Dense)) and producer.bounds == Bounds():
+        merged = _into(producer, norm)
+        if _readers(graph, producer.output) == 1:
+            return _replace_nodes(graph, {producer.name: (), norm.name: (merged,)})
+        # Others read the plain output: this BatchNorm gets a convolution of its own.
+        merged = replace(merged, name=norm.name)
+        return _replace_nodes(graph, {norm.name: (merged,)})
+    if len(graph.shapes[norm.output]) == 3:
+        return _standalone(graph, norm)
+    return _forward(graph, norm)
+
+
+def _into(layer: Weighted, norm: BatchNorm) -> Weighted:
+    affine = _Affine.of(norm)
+    per_output = (-1, *(1,) * (layer.weights.ndim - 1))
+    weights = layer.weights.astype(np.float64) * affine.scale.reshape(per_output)
+    bias = layer.bias.astype(np.float64) * affine.scale + affine.offset
+    sigma = np.maximum(np.abs(norm.gamma), LEAST_SIGMA)
+    return _with_weights(
+        replace(
+            layer,
+            output=norm.output,
+            onnx_nodes=(*layer.onnx_nodes, *norm.onnx_nodes),
+            bn=BnShape(norm.beta, sigma, "exact"),
+        ),
+        weights,
+        bias,
+    )
+
+
+def _with_weights(layer: Weighted, weights: F64, bias: F64) -> Weighted:
+    """Set float64 weights, stored in float32."""
+    with np.errstate(over="ignore"):
+        narrow = weights.astype(np.float32), bias.astype(np.float32)
+    if not all(np.isfinite(array).all() for array in narrow):
+        raise BadModel(
+            f"node '{layer.name}': its weights overflow once the batch normalisation "
+            "is folded in; a channel's running variance is all but zero: train on, "
+            "or prune that channel"
+        )
+    return replace(layer, weights=narrow[0], bias=narrow[1])
+
+
+def _standalone(graph: Graph, norm: BatchNorm) -> Graph:
+    """A depthwise 1x1 convolution; never folded forward across zero padding."""
+    affine = _Affine.of(norm)
+    channels = affine.scale.size
+    blank = Conv(
+        name=norm.name,
+        inputs=norm.inputs,
+        output=norm.output,
+        onnx_nodes=norm.onnx_nodes,
+        weights=np.zeros((channels, 1, 1, 1), np.float32),
+        bias=np.zeros(channels, np.float32),
+        groups=channels,
+    )
+    conv = _with_weights(blank, affine.scale.reshape(-1, 1, 1, 1), affine.offset)
+    notice = (
+        f"BatchNormalization '{norm.name}' does not follow a convolution directly, so "
+        "none can take it in: it is computed as a scale and offset per channel and "
+        "is no recalibration site."
+    )
+    graph = _replace_nodes(graph, {norm.name: (conv,)})
+    return replace(graph, notices=(*graph.notices, notice))
+
+
+def _forward(graph: Graph, norm: BatchNorm) -> Graph:
+    """Into the Dense layers behind, which have no padding to disturb."""
+    affine = _Affine.of(norm)
+    behind = [node for node in graph.nodes if norm.output in node.inputs]
+    layers = [node for node in behind if isinstance(node, Dense)]
+    if len(layers) != len(behind) or norm.output == graph.output:
+        raise UnsupportedOp(
+            f"node '{norm.name}' (BatchNormalization): normalises a vector that is no "
+            "layer's own output; refold folds it into the layer before it, or into "
+            "Gemm layers directly behind it: move it there"
+        )
+    changes: dict[str, tuple[Node, ...]] = {norm.name: ()}
+    for layer in layers:
+        weights = layer.weights.astype(np.float64)
+        bias = layer.bias + weights @ affine.offset
+        merged = _with_weights(layer, weights * affine.scale, bias)
+        names = (*norm.onnx_nodes, *layer.onnx_nodes)
+        changes[layer.name] = (replace(merged, inputs=norm.inputs, onnx_nodes=names),)
+    return _replace_nodes(graph, changes)
+
+
+# --- Flatten, activations, Softmax -------------------------------------------
+
+
+def drop_flatten(graph: Graph) -> Graph:
+    """Let readers see the image; a Dense reads it in (H, W, C) order anyway."""
+    source: dict[str, str] = {}
+    shapes = dict(graph.shapes)
+    nodes = []
+    for node in graph.nodes:
+        inputs = tuple(source.get(name, name) for name in node.inputs)
+        if isinstance(node, Flatten):
+            source[node.output] = inputs[0]
+            continue
+        if isinstance(node, (Add, Clamp, Softmax)):
+            _check_same_shape(node, [shapes[name] for name in inputs])
+            shapes[node.output] = shapes[inputs[0]]
+        nodes.append(replace(node, inputs=inputs))
+    output = source.get(graph.output, graph.output)
+    return replace(graph, nodes=tuple(nodes), shapes=shapes, output=output)
+
+
+def _check_same_shape(node: Node, shapes: list[tuple[int, ...]]) -> None:
+    if len(set(shapes)) > 1:
+        raise UnsupportedOp(
+            f"node '{node.name}' ({type(node).__name__}): adds a flattened image to a "
+            "vector; refold adds tensors of one rank: flatten behind the sum instead"
+        )
+
+
+def merge_clamps(graph: Graph) -> Graph:
+    """Fuse each activation into its producer where nobody else reads that."""
+    for node in graph.nodes:
+        if not isinstance(node, Clamp):
+            continue
+        producer = _producer(graph, node.inputs[0])
+        if producer is None or _readers(graph, producer.output) != 1:
+            continue
+        if isinstance(producer, (Conv, Dense, Add, Pool, Clamp)):
+            merged = replace(
+                producer,
+                output=node.output,
+                onnx_nodes=(*producer.onnx_nodes, *node.onnx_nodes),
+                bounds=_compose(producer.bounds, node.bounds),
+            )
+            graph = _replace_nodes(graph, {producer.name: (merged,), node.name: ()})
+    return graph
+
+
+def _compose(first: Bounds, then: Bounds) -> Bounds:
+    def clip(x: float) -> float:
+        return min(max(x, then.low), then.high)
+
+    return Bounds(clip(first.low), clip(first.high))
+
+
+def take_softmax(graph: Graph) -> Graph:
+    """Leave a final Softmax to the reports."""
+    for node in graph.nodes:
+        if not isinstance(node, Softmax):
+            continue
+        if node.output != graph.output or _readers(graph, node.output) != 1:
+            raise UnsupportedOp(
+                f"node '{node.name}' (Softmax): is not the last operator; refold "
+                "computes a softmax only at the end: end the model before it"
+            )
+        graph = _replace_nodes(graph, {node.name: ()})
+        graph = replace(graph, output=node.inputs[0], softmax=True)
+    return graph
+
+
+def drop_dead(graph: Graph) -> Graph:
+    """Remove what the output does not depend on, nodes and tensors."""
+    wanted = {graph.output}
+    live = []
+    for node in reversed(graph.nodes):
+        if node.output in wanted:
+            wanted.update(node.inputs)
+            live.append(node)
+    wanted.add(graph.input)
+    shapes = {name: shape for name, shape in graph.shapes.items() if name in wanted}
+    return replace(graph, nodes=tuple(reversed(live)), shapes=shapes)
+
+
+# --- sites without BatchNorm -------------------------------------------------
+
+_HOW_TO_KEEP_BN = (
+    "The model contains no BatchNormalization (its exporter folded it), so the "
+    "targets of adaptation are estimated from the calibration images. To keep the "
+    "exact ones, export with torch.onnx.export(model.eval(), ..., "
+    "training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False); with "
+    "tf2onnx, convert the Keras model before any graph optimisation."
+)
+
+
+def mark_estimated(graph: Graph) -> Graph:
+    """Mark the convolutions an activation follows, directly or behind a sum."""
+    barred = feeds_output(graph)
+    nodes = tuple(
+        replace(node, estimate=True)
+        if isinstance(node, Conv)
+        and node.output not in barred
+        and _is_activated(graph, node)
+        else node
+        for node in graph.nodes
+    )
+    if not any(isinstance(node, Conv) and node.estimate for node in nodes):
+        return graph
+    return replace(graph, nodes=nodes, notices=(*graph.notices, _HOW_TO_KEEP_BN))
+
+
+def _is_activated(graph: Graph, conv: Conv) -> bool:
+    behind = [node for node in graph.nodes if conv.output in node.inputs]
+    activated = [node for node in behind if isinstance(node, (Add, Pool, Clamp))]
+    return any(node.bounds != Bounds() for node in (conv, *activated))
+
+
+# --- graph helpers -----------------------------------------------------------
+
+
+def _producer(graph: Graph, tensor: str) -> Node | None:
+    return next((node for node in graph.nodes if node.output == tensor), None)
+
+
+def _readers(graph: Graph, tensor: str) -> int:
+    """How often a tensor is read; being the output counts as once."""
+    reads = sum(node.inputs.count(tensor) for node in graph.nodes)
+    return reads + (tensor == graph.output)
+
+
+def _replace_nodes(graph: Graph, changes: Mapping[str, Iterable[Node]]) -> Graph:
+    """Replace nodes, by name, with none or some."""
+    nodes = [new for old in graph.nodes for new in changes.get(old.name, (old,))]
+    return replace(graph, nodes=tuple(nodes))

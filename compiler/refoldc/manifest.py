@@ -1,0 +1,219 @@
+"""``refold.json``: what an artefact contains, for people and tools."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import prod
+from typing import Literal
+
+import msgspec
+
+from refoldc.cost import model_macs, parameters
+from refoldc.emit_layers import OPERATORS
+from refoldc.ir import QGraph, Site
+from refoldc.memory import Memory
+from refoldc.options import CompileOptions
+from refoldc.plan import logits_tensor
+from refoldc.serialise import graph_hash
+from refoldc.version import VERSION
+
+SCHEMA = "refold.manifest/1"
+
+
+class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The network.
+
+    Attributes:
+        sha256: Of the ONNX file.
+        network_sha256: Of the integer network: what the firmware reports as its
+            model hash and what a saved adaptation state belongs to.
+        macs: Multiply-accumulate operations an image.
+    """
+
+    name: str
+    sha256: str
+    network_sha256: str
+    macs: int
+    parameters: int
+
+
+class InputRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """How the device receives an image; shape (H, W, C) or (F,).
+
+    ``pixels``: uint8, and ``scale`` is that of the int8 tensor behind the table;
+    ``tensor``: int8 in ``scale``.
+    """
+
+    mode: Literal["pixels", "tensor"]
+    shape: tuple[int, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    scale: float
+    zero_point: int
+
+
+class OutputRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What the device answers: real = scale * int32.
+
+    Attributes:
+        count: Values, one a class for a classifier.
+        logits: They are int32 logits, not an int8 tensor widened.
+        softmax: The original ends in a Softmax, which reports apply.
+    """
+
+    count: int
+    shape: tuple[int, ...]
+    scale: float
+    logits: bool
+    softmax: bool
+
+
+class LayerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One step; ``output`` names its tensor in model.int8.onnx."""
+
+    name: str
+    op: str
+    onnx_node: tuple[str, ...]
+    output: str
+    shape: tuple[int, ...]
+    scale: float
+    zero_point: int
+    site: int | None
+
+
+class SiteRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One recalibration site; ``beta`` and ``sigma`` are its targets."""
+
+    layer: str
+    channels: int
+    beta: tuple[float, ...]
+    sigma: tuple[float, ...]
+    origin: Literal["exact", "calibrated", "estimated"]
+    calibrated_channels: int
+    default_on: bool
+
+
+class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """As in a result; the code's size is known once a board is built."""
+
+    arena_bytes: int
+    weights_bytes: int
+    adapt_state_bytes: int
+    code_bytes: int | None = None
+
+
+class OptionsRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that the model was compiled with."""
+
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+    input: str | None
+    sites: str
+    adapt: str
+    calibration: str
+    targets: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole file.
+
+    Attributes:
+        refold: Version of the compiler.
+        adapt: Adaptation that the firmware contains, ``none`` or ``forge``.
+    """
+
+    schema: str
+    refold: str
+    model: ModelRecord
+    adapt: str
+    input: InputRecord
+    output: OutputRecord
+    layers: tuple[LayerRecord, ...]
+    sites: tuple[SiteRecord, ...]
+    memory: MemoryRecord
+    options: OptionsRecord
+    notices: tuple[str, ...]
+
+
+def make_manifest(
+    graph: QGraph, memory: Memory, options: CompileOptions, *, sha256: str
+) -> Manifest:
+    """Describe a compiled network.
+
+    Args:
+        graph: The integer network.
+        memory: Its bytes.
+        options: As given to the compiler.
+        sha256: Of the ONNX file, hexadecimal.
+    """
+    return Manifest(
+        schema=SCHEMA,
+        refold=VERSION,
+        model=ModelRecord(
+            name=graph.name,
+            sha256=sha256,
+            network_sha256=graph_hash(graph).hex(),
+            macs=model_macs(graph),
+            parameters=parameters(graph),
+        ),
+        adapt=options.adapt if graph.sites else "none",
+        input=_input(graph),
+        output=_output(graph),
+        layers=_layers(graph),
+        sites=tuple(map(_site, graph.sites)),
+        memory=MemoryRecord(**asdict(memory)),
+        options=OptionsRecord(**asdict(options)),
+        notices=graph.notices,
+    )
+
+
+def _input(graph: QGraph) -> InputRecord:
+    spec, quant = graph.input_spec, graph.quants[graph.input]
+    return InputRecord(
+        mode=spec.mode,
+        shape=graph.shapes[graph.input],
+        mean=spec.mean,
+        std=spec.std,
+        scale=quant.scale,
+        zero_point=quant.zero_point,
+    )
+
+
+def _output(graph: QGraph) -> OutputRecord:
+    shape = graph.shapes[graph.output]
+    return OutputRecord(
+        count=prod(shape),
+        shape=shape,
+        scale=graph.quants[graph.output].scale,
+        logits=logits_tensor(graph) is not None,
+        softmax=graph.softmax,
+    )
+
+
+def _layers(graph: QGraph) -> tuple[LayerRecord, ...]:
+    numbers = {site.layer: i for i, site in enumerate(graph.sites)}
+    return tuple(
+        LayerRecord(
+            name=layer.name,
+            op=OPERATORS[type(layer)].kind(layer),
+            onnx_node=layer.onnx_nodes,
+            output=layer.output,
+            shape=graph.shapes[layer.output],
+            scale=graph.quants[layer.output].scale,
+            zero_point=graph.quants[layer.output].zero_point,
+            site=numbers.get(layer.name),
+        )
+        for layer in graph.layers
+    )
+
+
+def _site(site: Site) -> SiteRecord:
+    return SiteRecord(
+        layer=site.layer,
+        channels=len(site.mean),
+        beta=tuple(site.beta.tolist()),
+        sigma=tuple(site.sigma.tolist()),
+        origin=site.origin,
+        calibrated_channels=site.calibrated_channels,
+        default_on=site.default_on,
+    )

@@ -1,0 +1,83 @@
+"""The layers without weights, in integers; the formulas are docs/numerics.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from refoldc.ir import I8, I64, Pads, QAdd, QGraph, QLayer, QPool, QTable, Shape
+from refoldc.pooling import pad_image, window_counts
+
+
+def add(layer: QAdd, _graph: QGraph, a: I8, b: I8) -> I8:
+    """q = clamp((a*m1 + b*m2 + bias) >> shift, lo, hi), in int32."""
+    total = a.astype(np.int32) * layer.m1 + b.astype(np.int32) * layer.m2 + layer.bias
+    return np.asarray(np.clip(total >> layer.shift, layer.lo, layer.hi), np.int8)
+
+
+def table(layer: QTable, _graph: QGraph, x: I8) -> I8:
+    """table[x + 128]."""
+    return layer.table[x.astype(np.int16) + 128]
+
+
+def pool(layer: QPool, graph: QGraph, x: I8) -> I8:
+    """Largest or mean value under each window."""
+    out = graph.shapes[layer.output]
+    lo, hi = layer.requant.lo, layer.requant.hi
+    if layer.kind == "max":
+        largest = pool_windows(layer, x, layer.pads, -128, out).max(axis=(3, 4))
+        return np.asarray(np.clip(largest, lo, hi))
+    values, pads = x.astype(np.int64), layer.pads
+    if layer.include_pad:
+        zero = graph.quants[layer.inputs[0]].zero_point
+        values, pads = pad_image(values, pads, zero), (0, 0, 0, 0)
+    return average(
+        layer, graph, pool_windows(layer, values, pads, 0, out).sum(axis=(3, 4))
+    )
+
+
+def pool_windows(
+    layer: QPool, x: NDArray[Any], pads: Pads, fill: int, out: Shape
+) -> NDArray[Any]:
+    """The values under each window, [H, W, C, KH, KW]; a view.
+
+    Args:
+        x: [H, W, C], surrounded by ``fill`` as far as the windows reach.
+        pads: Top and left count; bottom and right follow from ``out``.
+        out: (H, W, C) of the output.
+    """
+    (kernel, stride), size = (layer.kernel, layer.stride), x.shape
+    after = [
+        max(0, (out[i] - 1) * stride[i] + kernel[i] - pads[i] - size[i]) for i in (0, 1)
+    ]
+    padded = pad_image(x, (pads[0], pads[1], after[0], after[1]), fill)
+    views = sliding_window_view(padded, kernel, axis=(0, 1))
+    return views[:: stride[0], :: stride[1]][: out[0], : out[1]]
+
+
+def average(layer: QPool, graph: QGraph, sums: I64) -> I8:
+    """Requantise window sums [H, W, C] by what each window covers."""
+    counts = window_counts(
+        graph.shapes[layer.inputs[0]],
+        graph.shapes[layer.output],
+        kernel=layer.kernel,
+        stride=layer.stride,
+        pads=layer.pads,
+        include_pad=layer.include_pad,
+    )
+    entry = np.searchsorted(layer.counts, counts)[..., np.newaxis]
+    r = layer.requant
+    q = (sums * r.m[entry].astype(np.int64) + r.b[entry]) >> r.shift
+    return np.asarray(np.clip(q, r.lo, r.hi), np.int8)
+
+
+SIMPLE: Mapping[type[QLayer], Callable[..., I8]] = {
+    QAdd: add,
+    QTable: table,
+    QPool: pool,
+}
+"""From (layer, graph, inputs...) to the output."""

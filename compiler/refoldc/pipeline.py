@@ -1,0 +1,130 @@
+"""The compiler from end to end, one line a stage."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refoldc.artefact import GOLDEN_INPUT, Artefact, check_target, write_artefact
+from refoldc.calibrate import calibrate, estimate_targets, normalised
+from refoldc.emit import Stamp, emit_model
+from refoldc.errors import BadModel
+from refoldc.fold import fold
+from refoldc.importer import import_proto
+from refoldc.input_spec import encode_tensor
+from refoldc.ir import QGraph
+from refoldc.loading import load_onnx
+from refoldc.manifest import make_manifest
+from refoldc.memory import Limits, check_fits, measure
+from refoldc.options import CompileOptions
+from refoldc.plan import plan
+from refoldc.qdq_export import qdq_model
+from refoldc.quantise import quantise
+from refoldc.reference import Reference
+from refoldc.verify import verify
+from refoldc.verify_import import verify_import
+from refoldc.version import VERSION
+
+GOLDEN_IMAGES = 4
+
+Progress = Callable[[str], None]
+
+
+def compile_model(
+    model: Path,
+    images: NDArray[Any],
+    out: Path,
+    *,
+    options: CompileOptions | None = None,
+    limits: Limits | None = None,
+    progress: Progress | None = None,
+) -> Artefact:
+    """Compile an ONNX file into an artefact.
+
+    Args:
+        model: The ONNX file.
+        images: For calibration: uint8 [N, H, W, C] for pixel input, float32
+            [N, *input shape], channels last, for tensor input.
+        out: Directory to write; an artefact there is replaced.
+        options: See :class:`CompileOptions`.
+        limits: Of the board that must hold the model.
+        progress: Told the name of each stage as it begins.
+
+    Raises:
+        RefoldcError: The model, the images or the options cannot be compiled, or
+            the result does not fit; nothing is written then.
+    """
+    enter = progress or (lambda _stage: None)
+    check_target(out)
+    enter("import")
+    source = load_onnx(model)
+    imported = import_proto(source, model.stem)
+    shape = imported.shapes[imported.input]
+    given = options or CompileOptions()
+    options = given.for_input(shape)
+    enter("fold")
+    folded = fold(imported)
+    verify_import(source, folded)
+    enter("calibrate")
+    calibration = calibrate(folded, images, options)
+    enter("quantise")
+    targeted = estimate_targets(folded, calibration)
+    graph = verify(quantise(targeted, calibration, options))
+    notices = (*given.notices(shape), *calibration.notices, *graph.notices)
+    graph = replace(graph, notices=notices)
+    enter("plan")
+    layout = plan(graph)
+    memory = measure(graph, layout)
+    if limits is not None:
+        check_fits(layout, memory, limits)
+    enter("emit")
+    sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
+    stamp = Stamp(VERSION, model.name, sha256, repr(options))
+    return write_artefact(
+        out,
+        manifest=make_manifest(graph, memory, options, sha256=sha256),
+        graph=graph,
+        sources=emit_model(graph, layout, memory, stamp=stamp),
+        qdq=qdq_model(graph),
+        golden=golden(graph, device_images(graph, images[:GOLDEN_IMAGES], options)),
+    )
+
+
+def golden(graph: QGraph, received: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """What every layer gives, adaptation off.
+
+    Args:
+        graph: The integer network.
+        received: Images as the device receives them, [N, ...].
+
+    Returns:
+        ``input``, which is ``received``, then one array [N, H, W, C] a layer, by
+        its name.
+
+    Raises:
+        BadModel: A layer is called ``input``.
+    """
+    reference = Reference(graph)
+    traces = [reference.trace(image) for image in received]
+    layers = {name: np.stack([t[name] for t in traces]) for name in traces[0]}
+    if GOLDEN_INPUT in layers:
+        raise BadModel(
+            f"a node is called '{GOLDEN_INPUT}', which golden.npz needs for the "
+            "network's input: rename the node"
+        )
+    return {GOLDEN_INPUT: received, **layers}
+
+
+def device_images(
+    graph: QGraph, images: NDArray[Any], options: CompileOptions
+) -> NDArray[Any]:
+    """Calibration images as the device receives them."""
+    if graph.input_spec.mode == "pixels":
+        return images
+    return encode_tensor(normalised(images, options), graph.quants[graph.input])

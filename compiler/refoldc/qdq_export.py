@@ -1,0 +1,227 @@
+"""The integer graph as ONNX in QDQ form, for any runtime that reads it.
+
+Input and output keep the original's names: float, normalised, channels first.
+Every layer's dequantised output bears the name that the manifest gives, so that
+it can be fetched; int8 value = round(real / scale) + zero_point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from refoldc.ir import (
+    I8,
+    QAdd,
+    QConv,
+    QDense,
+    QGraph,
+    QLayer,
+    QPool,
+    QTable,
+    Shape,
+)
+
+OPSET = 17
+IR_VERSION = 8
+
+
+def qdq_model(graph: QGraph) -> onnx.ModelProto:
+    """Export an integer graph with the weights and scales that the device has."""
+    writer = _Writer(graph)
+    writer.snap(graph.onnx_input, writer.values[graph.input], graph.input)
+    for layer in graph.layers:
+        _RULES[type(layer)](writer, layer)
+    return writer.finish()
+
+
+class _Writer:
+    """Collects ONNX nodes and constants.
+
+    Attributes:
+        values: ONNX name of the float tensor that stands for each tensor.
+    """
+
+    def __init__(self, graph: QGraph) -> None:
+        self.graph = graph
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self.values = {layer.output: layer.output for layer in graph.layers}
+        self.values[graph.input] = f"{graph.onnx_input}:int8"
+
+    def add(
+        self, op: str, inputs: Sequence[str], output: str, **attributes: Any
+    ) -> str:
+        self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
+        return output
+
+    def constant(self, name: str, array: NDArray[Any]) -> str:
+        contiguous = np.asarray(array, order="C")
+        self.constants.append(numpy_helper.from_array(contiguous, name))
+        return name
+
+    def scalar(self, name: str, value: float) -> str:
+        return self.constant(name, np.array(value, np.float32))
+
+    def snap(self, source: str, output: str, tensor: str) -> None:
+        """Quantise ``source`` in the scale of ``tensor`` and back, as ``output``."""
+        quant = self.graph.quants[tensor]
+        parameters = [
+            self.scalar(f"{output}:scale", quant.scale),
+            self.constant(f"{output}:zero", np.array(quant.zero_point, np.int8)),
+        ]
+        self.add("QuantizeLinear", [source, *parameters], f"{output}:stored")
+        self.add("DequantizeLinear", [f"{output}:stored", *parameters], output)
+
+    def rescaled(self, tensor: str, scale: float, output: str) -> str:
+        """A tensor dequantised in a scale that differs from its own in rounding."""
+        value = self.values[tensor]
+        inputs = [
+            f"{value}:stored",
+            self.scalar(f"{output}:scale", scale),
+            f"{value}:zero",
+        ]
+        return self.add("DequantizeLinear", inputs, output)
+
+    def parameter(self, name: str, stored: NDArray[Any], scale: NDArray[Any]) -> str:
+        """A stored constant of one scale for each output channel."""
+        inputs = [
+            self.constant(f"{name}:stored", stored),
+            self.constant(f"{name}:scale", scale.astype(np.float32)),
+            self.constant(f"{name}:zero", np.zeros(scale.shape, stored.dtype)),
+        ]
+        return self.add("DequantizeLinear", inputs, name, axis=0)
+
+    def weights_and_bias(self, layer: QConv | QDense, weights: I8) -> list[str]:
+        """Both dequantised; the bias is an int32 in accumulator units."""
+        units = self.graph.quants[layer.inputs[0]].scale * layer.weight_scale
+        bias = np.rint(layer.bias / units)
+        return [
+            self.parameter(f"{layer.output}:weights", weights, layer.weight_scale),
+            self.parameter(f"{layer.output}:bias", bias.astype(np.int32), units),
+        ]
+
+    def finish_layer(self, source: str, layer: QLayer, lo: int, hi: int) -> None:
+        """Apply the clamp, where it is one, and quantise."""
+        quant = self.graph.quants[layer.output]
+        low, high = (quant.scale * (q - quant.zero_point) for q in (lo, hi))
+        clamped = f"{layer.output}:clamped"
+        if (lo, hi) == (quant.zero_point, 127):
+            source = self.add("Relu", [source], clamped)
+        elif (lo, hi) != (-128, 127):
+            limits = [
+                self.scalar(f"{layer.output}:low", low),
+                self.scalar(f"{layer.output}:high", high),
+            ]
+            source = self.add("Clip", [source, *limits], clamped)
+        self.snap(source, layer.output, layer.output)
+
+    def finish(self) -> onnx.ModelProto:
+        graph = self.graph
+        if graph.softmax:
+            self.add("Softmax", [graph.output], graph.onnx_output, axis=1)
+        elif graph.output != graph.onnx_output:  # a Flatten that moves nothing
+            self.add("Flatten", [graph.output], graph.onnx_output)
+        kind = TensorProto.FLOAT
+        tensors = [
+            helper.make_tensor_value_info(name, kind, ["N", *channels_first(shape)])
+            for name, shape in (
+                (graph.onnx_input, graph.shapes[graph.input]),
+                (graph.onnx_output, graph.shapes[graph.output]),
+            )
+        ]
+        body = helper.make_graph(
+            self.nodes, graph.name, tensors[:1], tensors[1:], self.constants
+        )
+        opset = [helper.make_opsetid("", OPSET)]
+        return helper.make_model(body, opset_imports=opset, ir_version=IR_VERSION)
+
+
+def channels_first(shape: Shape) -> Shape:
+    """(H, W, C) to (C, H, W); a vector's shape is itself."""
+    return (shape[-1], *shape[:-1])
+
+
+def _conv(writer: _Writer, layer: QConv) -> None:
+    result = writer.add(
+        "Conv",
+        [
+            writer.values[layer.inputs[0]],
+            *writer.weights_and_bias(layer, layer.weights.transpose(0, 3, 1, 2)),
+        ],
+        f"{layer.output}:float",
+        kernel_shape=layer.weights.shape[1:3],
+        strides=layer.stride,
+        dilations=layer.dilation,
+        pads=layer.pads,
+        group=layer.groups,
+    )
+    writer.finish_layer(result, layer, layer.requant.lo, layer.requant.hi)
+
+
+def _dense(writer: _Writer, layer: QDense) -> None:
+    source = writer.values[layer.inputs[0]]
+    shape = writer.graph.shapes[layer.inputs[0]]
+    weights = layer.weights
+    if len(shape) == 3:
+        source = writer.add("Flatten", [source], f"{layer.output}:vector")
+        images = weights.reshape(-1, *shape)
+        weights = images.transpose(0, 3, 1, 2).reshape(weights.shape)
+    inputs = [source, *writer.weights_and_bias(layer, weights)]
+    if layer.logits:
+        writer.add("Gemm", inputs, layer.output, transB=1)
+        return
+    result = writer.add("Gemm", inputs, f"{layer.output}:float", transB=1)
+    writer.finish_layer(result, layer, layer.requant.lo, layer.requant.hi)
+
+
+def _add(writer: _Writer, layer: QAdd) -> None:
+    """Operands in the scales that the device's multipliers stand for."""
+    step = writer.graph.quants[layer.output].scale * 2.0**-layer.shift
+    inputs = [
+        writer.rescaled(name, m * step, f"{layer.output}:operand{number}")
+        for number, (name, m) in enumerate(
+            zip(layer.inputs, (layer.m1, layer.m2), strict=True)
+        )
+    ]
+    result = writer.add("Add", inputs, f"{layer.output}:float")
+    writer.finish_layer(result, layer, layer.lo, layer.hi)
+
+
+def _pool(writer: _Writer, layer: QPool) -> None:
+    source = writer.values[layer.inputs[0]]
+    spatial = writer.graph.shapes[layer.inputs[0]][:2]
+    output = f"{layer.output}:float"
+    window: dict[str, Any] = {
+        "kernel_shape": layer.kernel,
+        "strides": layer.stride,
+        "pads": layer.pads,
+    }
+    if layer.kind == "max":
+        writer.add("MaxPool", [source], output, **window)
+    elif layer.kernel == spatial and not any(layer.pads):
+        writer.add("GlobalAveragePool", [source], output)
+    else:
+        counted = int(layer.include_pad)
+        writer.add("AveragePool", [source], output, count_include_pad=counted, **window)
+    writer.finish_layer(output, layer, layer.requant.lo, layer.requant.hi)
+
+
+def _table(writer: _Writer, layer: QTable) -> None:
+    source = writer.values[layer.inputs[0]]
+    lo, hi = int(layer.table.min()), int(layer.table.max())
+    writer.finish_layer(source, layer, lo, hi)
+
+
+_RULES: Mapping[type[QLayer], Callable[[_Writer, Any], None]] = {
+    QConv: _conv,
+    QDense: _dense,
+    QAdd: _add,
+    QPool: _pool,
+    QTable: _table,
+}

@@ -1,0 +1,332 @@
+"""Float graph to integer graph; the formulas are docs/numerics.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from refoldc.calibrate import Calibration
+from refoldc.input_spec import pixel_input, tensor_input
+from refoldc.ir import (
+    F64,
+    I16,
+    Add,
+    Bounds,
+    Clamp,
+    Conv,
+    Dense,
+    Graph,
+    InputSpec,
+    Node,
+    Pool,
+    QAdd,
+    QConv,
+    QDense,
+    QGraph,
+    QLayer,
+    QPool,
+    QTable,
+    Quant,
+    Requant,
+    Site,
+)
+from refoldc.options import CompileOptions
+from refoldc.pooling import average_requant, window_counts
+from refoldc.requant import (
+    FACTOR_MAX,
+    MULTIPLIER_MAX,
+    affine,
+    channel_requant,
+    clamp_bounds,
+    exact_units,
+    fixed_point,
+    least_output_scale,
+    round_half_up,
+)
+from refoldc.sites import MAX_SITES, Channels, make_site, select_sites, site_nodes
+from refoldc.weights import accumulator_offset, quantise_weights, weight_scales
+
+MAX_LOGIT_BITS = 8
+"""Fraction bits that logits have beyond an int8 output of the same range."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Context:
+    """What every rule below needs, and the scales decided so far."""
+
+    graph: Graph
+    calibration: Calibration
+    options: CompileOptions
+    sites: frozenset[str]
+    quants: dict[str, Quant]
+
+    def output_quant(self, node: Node, least_scale: float = 0.0) -> Quant:
+        low, high = self.calibration.ranges[node.output]
+        return affine(low, high, least_scale)
+
+
+def quantise(graph: Graph, calibration: Calibration, options: CompileOptions) -> QGraph:
+    """Turn a folded float graph into integers.
+
+    Args:
+        graph: Folded: Conv, Dense, Add, Pool and Clamp only.
+        calibration: Ranges of every tensor, moments and peak of every site.
+        options: Input form, targets, sites and adaptation.
+
+    Returns:
+        The network that ``refoldc.reference`` defines and the device runs.
+
+    Raises:
+        RefoldcError: A layer's accumulator could overflow int32; a site choice
+            names no site.
+    """
+    options = options.for_input(graph.shapes[graph.input])
+    spec, input_quant = _input(graph, calibration, options)
+    nodes = site_nodes(graph) if options.adapt != "none" else ()
+    context = _Context(
+        graph=graph,
+        calibration=calibration,
+        options=options,
+        sites=frozenset(node.name for node in nodes[:MAX_SITES]),
+        quants={graph.input: input_quant},
+    )
+    layers = []
+    for node in graph.nodes:
+        layer, quant = RULES[type(node)](node, context)
+        context.quants[node.output] = quant
+        layers.append(layer)
+    return QGraph(
+        name=graph.name,
+        input=graph.input,
+        output=graph.output,
+        layers=_with_selected_sites(tuple(layers), options.sites),
+        shapes={name: graph.shapes[name] for name in context.quants},
+        quants=context.quants,
+        input_spec=spec,
+        onnx_input=graph.onnx_input,
+        onnx_output=graph.onnx_output,
+        softmax=graph.softmax,
+        notices=graph.notices + _notices(options.adapt, len(nodes)),
+    )
+
+
+def _input(
+    graph: Graph, calibration: Calibration, options: CompileOptions
+) -> tuple[InputSpec, Quant]:
+    channels = graph.shapes[graph.input][-1]
+    mean = options.mean or (0.0,) * channels
+    std = options.std or (1.0,) * channels
+    if options.input == "pixels":
+        return pixel_input(mean, std)
+    return tensor_input(mean, std, calibration.ranges[graph.input])
+
+
+def _notices(adapt: str, sites: int) -> tuple[str, ...]:
+    if adapt != "none" and sites == 0:
+        return (
+            "The model has no recalibration sites (convolutions that a BatchNorm "
+            "follows), so it is compiled without adaptation.",
+        )
+    if sites > MAX_SITES:
+        return (
+            f"The model has {sites} recalibration sites; the first {MAX_SITES} adapt, "
+            "the others keep their static tables.",
+        )
+    return ()
+
+
+def _with_selected_sites(layers: tuple[QLayer, ...], choice: str) -> tuple[QLayer, ...]:
+    """Set ``default_on`` of the sites from ``--sites``."""
+    sites = [s.site for s in layers if isinstance(s, QConv) and s.site is not None]
+    chosen = {site.layer: site for site in select_sites(tuple(sites), choice)}
+    return tuple(
+        replace(layer, site=chosen[layer.name])
+        if isinstance(layer, QConv) and layer.site is not None
+        else layer
+        for layer in layers
+    )
+
+
+def _weighted(
+    node: Conv | Dense, source: Quant, choose_output: Callable[[F64, float], Quant]
+) -> tuple[dict[str, Any], Quant]:
+    """What convolutions and dense layers share: weights and requantisation.
+
+    Args:
+        node: The layer.
+        source: Of its input.
+        choose_output: From accumulator units and the least scale that they and
+            the bias allow to the output's.
+
+    Returns:
+        Fields of the integer layer, and the output's scale and zero point.
+    """
+    bias = node.bias.astype(np.float64)
+    units = source.scale * weight_scales(node.weights)
+    out = choose_output(units, least_output_scale(units, bias))
+    units = exact_units(units, bias, out, channel_requant(units, bias, out).shift)
+    bias = np.rint(bias / units) * units
+    weight_scale = units / source.scale
+    weights = quantise_weights(node.weights, weight_scale)
+    limits = clamp_bounds(node.bounds, out)
+    fields = {
+        **_identity(node),
+        "weights": weights,
+        "weight_scale": weight_scale,
+        "bias": bias,
+        "offset": accumulator_offset(weights, source.zero_point, node.name),
+        "requant": channel_requant(units, bias, out, limits),
+    }
+    return fields, out
+
+
+def _conv(node: Conv, context: _Context) -> tuple[QLayer, Quant]:
+    def output(_units: F64, least_scale: float) -> Quant:
+        return context.output_quant(node, least_scale)
+
+    source = context.quants[node.inputs[0]]
+    fields, out = _weighted(node, source, output)
+    layer = QConv(
+        **fields,
+        stride=node.stride,
+        dilation=node.dilation,
+        pads=node.pads,
+        groups=node.groups,
+        depthwise=node.depthwise,
+    )
+    if node.name in context.sites:
+        layer = replace(layer, site=_site(node, layer, context, out))
+    return layer, out
+
+
+def _site(node: Conv, layer: QConv, context: _Context, out: Quant) -> Site:
+    calibration = context.calibration
+    channels = Channels(
+        unit=context.quants[node.inputs[0]].scale * layer.weight_scale,
+        bias=layer.bias,
+        varies=np.asarray(layer.weights.any(axis=(1, 2, 3))),
+        quant=out,
+        shape=context.graph.shapes[node.output],
+    )
+    return make_site(
+        node,
+        channels,
+        moments=calibration.moments[node.name],
+        peak=calibration.peak[node.name],
+        rule=context.options.targets,
+    )
+
+
+def _dense(node: Dense, context: _Context) -> tuple[QLayer, Quant]:
+    logits = _gives_logits(node, context.graph)
+
+    def output(units: F64, least_scale: float) -> Quant:
+        out = context.output_quant(node, least_scale)
+        return logits_quant(out.scale, units, least_scale) if logits else out
+
+    fields, out = _weighted(node, context.quants[node.inputs[0]], output)
+    return QDense(**fields, logits=logits), out
+
+
+def _gives_logits(node: Dense, graph: Graph) -> bool:
+    """The graph's answer, read by nothing else and bounded by nothing."""
+    read = any(node.output in other.inputs for other in graph.nodes)
+    return node.output == graph.output and node.bounds == Bounds() and not read
+
+
+def logits_quant(scale: float, units: F64, least_scale: float) -> Quant:
+    """The common scale of int32 logits: as fine as the multipliers allow."""
+    for bits in range(MAX_LOGIT_BITS, 0, -1):
+        finer = scale * 2.0**-bits
+        if units.max() / finer <= FACTOR_MAX and finer >= least_scale:
+            return Quant(finer, 0)
+    return Quant(scale, 0)
+
+
+def _add(node: Add, context: _Context) -> tuple[QLayer, Quant]:
+    a, b = (context.quants[name] for name in node.inputs)
+    out = context.output_quant(node, max(a.scale, b.scale) / MULTIPLIER_MAX)
+    zeros = np.array([a.zero_point, b.zero_point])
+
+    def bias(m: I16, shift: int) -> F64:
+        constant = round_half_up((out.zero_point + 0.5) * 2.0**shift)
+        return np.asarray([constant - (m.astype(np.int64) * zeros).sum()])
+
+    factors = np.array([a.scale, b.scale]) / out.scale
+    m, total, shift = fixed_point(factors, bias, shifts=(0, 23))
+    lo, hi = clamp_bounds(node.bounds, out)
+    layer = QAdd(
+        **_identity(node),
+        m1=int(m[0]),
+        m2=int(m[1]),
+        bias=int(total[0]),
+        shift=shift,
+        lo=lo,
+        hi=hi,
+    )
+    return layer, out
+
+
+def _pool(node: Pool, context: _Context) -> tuple[QLayer, Quant]:
+    source = context.quants[node.inputs[0]]
+    if node.kind == "max":
+        counts: tuple[int, ...] = ()
+        out = source
+        none = np.zeros(0, np.int64)
+        lo, hi = clamp_bounds(node.bounds, out)
+        requant = Requant(m=none.astype(np.int16), b=none, shift=0, lo=lo, hi=hi)
+    else:
+        shapes = context.graph.shapes
+        covered = window_counts(
+            shapes[node.inputs[0]],
+            shapes[node.output],
+            kernel=node.kernel,
+            stride=node.stride,
+            pads=node.pads,
+            include_pad=node.include_pad,
+        )
+        counts = tuple(int(n) for n in np.unique(covered))
+        out = context.output_quant(node, source.scale / min(counts) / MULTIPLIER_MAX)
+        requant = average_requant(counts, source, out, node.bounds)
+    layer = QPool(
+        **_identity(node),
+        kind=node.kind,
+        kernel=node.kernel,
+        stride=node.stride,
+        pads=node.pads,
+        include_pad=node.include_pad,
+        counts=counts,
+        requant=requant,
+    )
+    return layer, out
+
+
+def _clamp(node: Clamp, context: _Context) -> tuple[QLayer, Quant]:
+    source = context.quants[node.inputs[0]]
+    out = context.output_quant(node)
+    real = source.scale * (np.arange(-128, 128) - source.zero_point)
+    bounded = np.clip(real, node.bounds.low, node.bounds.high)
+    stored = np.clip(out.zero_point + round_half_up(bounded / out.scale), -128, 127)
+    return QTable(**_identity(node), table=stored.astype(np.int8)), out
+
+
+def _identity(node: Node) -> dict[str, Any]:
+    """The fields that a layer takes over from its node."""
+    return {
+        "name": node.name,
+        "inputs": node.inputs,
+        "output": node.output,
+        "onnx_nodes": node.onnx_nodes,
+    }
+
+
+RULES: Mapping[type[Node], Callable[[Any, _Context], tuple[QLayer, Quant]]] = {
+    Conv: _conv,
+    Dense: _dense,
+    Add: _add,
+    Pool: _pool,
+    Clamp: _clamp,
+}

@@ -1,0 +1,134 @@
+"""FORGE's float32 arithmetic: statistics to tables; twin of firmware/src/adapt.c.
+
+Every operation is one IEEE single precision operation in the order of
+docs/numerics.md, "Sites". Constants are ``np.float32``, so that no step is
+promoted to float64. All arrays are [C].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from refoldc.facts import SCORE_FRACTION_BITS
+from refoldc.ir import F32, F64, I64, Requant, Site
+from refoldc.requant import BIAS_MAX, LEAST_SHIFT, MULTIPLIER_MAX
+
+ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0, 0.5, 1, 2))
+VARIANCE_FLOOR = np.float32(2.0**-8)
+"""Of the clean variance: bounds the gain of a channel by 16."""
+KL_MAX = np.float32(1023)
+SCORE_ONE = np.float32(2.0**SCORE_FRACTION_BITS)
+LOG_2 = np.float32(0.69314718)
+SQRT_2 = np.float32(1.41421356)
+
+
+def image_moments(site: Site, s1: F64, s2: F64) -> tuple[F32, F32]:
+    """First and second moment of one image, corrected for the floor of ``a``.
+
+    Args:
+        s1, s2: Exact sums of a and a*a over the site's pixels.
+    """
+    h = np.float32(0.5 - 2.0 ** -(site.stat_shift + 1))
+    n = np.float32(site.pixels)
+    u1 = s1.astype(np.float32) / n
+    u2 = s2.astype(np.float32) / n
+    return u1 + h, (u2 + (TWO * h) * u1) + h * h
+
+
+def momentum(images: int, warm: int, floor: float) -> np.float32:
+    """Weight of image number ``images``, counted from 0 since the reset."""
+    least = np.float32(floor)
+    if warm == 0:
+        return least
+    return np.float32(max(least, ONE / np.float32(images + warm)))
+
+
+def spread(e1: F32, e2: F32) -> F32:
+    """Variance from first and second moment, never negative."""
+    return np.asarray(np.maximum(e2 - e1 * e1, ZERO))
+
+
+def make_table(
+    site: Site, e1: F32, v: F32, static: Requant, *, shrinkage: float, published: bool
+) -> Requant:
+    """The requantisation that restores the clean mean and deviation.
+
+    Args:
+        site: Targets.
+        e1, v: Running mean and variance.
+        static: Whose clamp the table keeps.
+        shrinkage: a, in [0, 1].
+        published: Restore |gamma| instead of sqrt(gamma^2 + 1e-5).
+    """
+    a = np.float32(shrinkage)
+    b = ONE - a
+    unit = np.float32(2.0**site.stat_shift)
+    mean = b * site.mean + a * e1
+    variance = np.maximum(b * site.variance + a * v, site.variance * VARIANCE_FLOOR)
+    gain = site.gain
+    if published:
+        gain = gain * np.sqrt(site.variance / (site.variance + site.epsilon))
+    factor = (gain / np.sqrt(variance + site.epsilon)) * (ONE / unit)
+    shift = table_shift(factor)
+    scale = np.float32(2.0**shift)
+    most = np.float32(MULTIPLIER_MAX)
+    m = np.minimum(np.floor(factor * scale + HALF), most).astype(np.int64)
+    centre = np.floor(mean * unit + HALF).astype(np.int64)
+    bias = np.floor(site.offset * scale).astype(np.int64) - centre * m
+    bias = np.minimum(np.maximum(bias, -BIAS_MAX), BIAS_MAX)
+    return Requant(m.astype(np.int16), bias, shift, static.lo, static.hi)
+
+
+def table_shift(factor: F32) -> int:
+    """Largest shift in [16, 31] at which every factor fits 15 bits.
+
+    >>> table_shift(np.array([0.25], np.float32))
+    16
+    """
+    fraction, exponent = np.frexp(factor.max())
+    if fraction == 0:
+        return 31
+    overflows = np.floor(fraction * np.float32(2**15) + HALF) > MULTIPLIER_MAX
+    return min(max(15 - int(exponent) - int(overflows), LEAST_SHIFT), 31)
+
+
+def divergence(mean: F32, variance: F32, e1: F32, v: F32) -> I64:
+    """KL(running || clean) of each channel, with SCORE_FRACTION_BITS.
+
+    Args:
+        mean, variance: Clean.
+        e1, v: Running.
+    """
+    r = np.maximum(v, variance * VARIANCE_FLOOR) / variance
+    d = e1 - mean
+    kl = HALF * (((r + (d * d) / variance) - ONE) - log32(r))
+    terms = np.floor(np.minimum(kl, KL_MAX) * SCORE_ONE + HALF)
+    return np.asarray(terms, np.int64)
+
+
+def score(total: int, count: int) -> np.float32:
+    """Mean of ``count`` divergences that sum to ``total``; 0 of none."""
+    if count == 0:
+        return ZERO
+    return (np.float32(total) / np.float32(count)) * (ONE / SCORE_ONE)
+
+
+def log32(x: F32) -> F32:
+    """Natural logarithm of normal positive numbers, the same bits everywhere.
+
+    Source: log(m) = 2 atanh(s), s = (m - 1) / (m + 1), four terms of its series.
+
+    >>> log32(np.array([1.0], np.float32)).tolist()
+    [0.0]
+    """
+    fraction, exponent = np.frexp(x)
+    m, e = fraction * TWO, exponent - 1
+    high = m > SQRT_2
+    m = np.where(high, m * HALF, m)
+    e = np.where(high, e + 1, e).astype(np.float32)
+    third, fifth, seventh, ninth = (ONE / np.float32(n) for n in (3, 5, 7, 9))
+    f = m - ONE
+    s = f / (TWO + f)
+    z = s * s
+    p = ((z * ninth + seventh) * z + fifth) * z + third
+    return np.asarray(e * LOG_2 + (TWO * s) * (ONE + z * p))

@@ -1,0 +1,96 @@
+"""Show that the imported graph computes what the original model computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from refoldc.errors import BadModel
+from refoldc.float_export import channels_first, float_model, open_session
+from refoldc.ir import Graph
+
+TOLERANCE = 1e-3
+"""Largest difference relative to the largest output."""
+TRIALS = 3
+
+
+def verify_import(model: onnx.ModelProto, graph: Graph, *, seed: int = 0) -> float:
+    """Compare the graph with the model in ONNX Runtime on random inputs.
+
+    Args:
+        model: As ``load_onnx`` returned it.
+        graph: Imported from it, folded or not.
+        seed: Of the inputs, which are standard normal.
+
+    Returns:
+        The largest difference found, relative to the largest output.
+
+    Raises:
+        BadModel: ONNX Runtime cannot execute the model.
+        RuntimeError: The results differ: a bug in the importer or in ``fold``.
+    """
+    rng = np.random.default_rng(seed)
+    ours, original = open_session(float_model(graph)), _open(model)
+    batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value or 1
+    shape = (batch, *graph.shapes[graph.input])
+    worst = 0.0
+    for _ in range(TRIALS):
+        x = channels_first(rng.standard_normal(shape, np.float32))
+        got = ours.run([graph.output], {graph.input: x})[0]
+        got = _softmax(got) if graph.softmax else got
+        want = _run(original, graph, x)
+        worst = max(worst, _difference(got, want, graph.name))
+    return worst
+
+
+def _difference(got: NDArray[Any], want: NDArray[Any], name: str) -> float:
+    if got.size == want.size:
+        error = np.abs(got - want.reshape(got.shape)).max()
+        difference = float(error / max(float(np.abs(want).max()), 1e-6))
+        if difference <= TOLERANCE:
+            return difference
+        found = f"by {difference:.2g} of the largest output, expected {TOLERANCE:g}"
+    else:
+        found = f"in its output's shape: {list(got.shape)}, not {list(want.shape)}"
+    raise RuntimeError(
+        f"{name}: the imported graph differs from the original model {found}. This "
+        "is a bug of refold: please report it with the model"
+    )
+
+
+def _open(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    try:
+        return open_session(model)
+    except Exception as error:  # its errors share no base class but this
+        raise BadModel(
+            f"ONNX Runtime does not load the model: {_first_line(error)}; check it "
+            "with onnx.checker.check_model(path, full_check=True)"
+        ) from error
+
+
+def _run(
+    session: onnxruntime.InferenceSession, graph: Graph, x: NDArray[Any]
+) -> NDArray[Any]:
+    try:
+        results = session.run([graph.onnx_output], {graph.onnx_input: x})
+    except Exception as error:  # as above
+        raise BadModel(
+            f"ONNX Runtime does not execute the model: {_first_line(error)}; check "
+            "it with onnx.checker.check_model(path, full_check=True)"
+        ) from error
+    return np.asarray(results[0])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+def _softmax(logits: NDArray[Any]) -> NDArray[Any]:
+    flat = logits.reshape(len(logits), -1)
+    exponentials = np.exp(flat - flat.max(axis=1, keepdims=True))
+    result: NDArray[Any] = exponentials / exponentials.sum(axis=1, keepdims=True)
+    return result.reshape(logits.shape)

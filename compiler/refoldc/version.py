@@ -1,0 +1,3 @@
+"""The version of refold, stamped into everything the compiler writes."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,179 @@
+"""An emitted model as a device: compiled, loaded and driven through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+from cbuild import RUNTIME_SOURCES, compile_shared
+from numpy.typing import NDArray
+
+from refoldc.adapt import AdaptConfig
+from refoldc.emit import Sources, Stamp, emit_model
+from refoldc.facts import SITE_MASK_BYTES, Method, Rule, Stats
+from refoldc.ir import QGraph
+from refoldc.memory import measure
+from refoldc.plan import plan
+from refoldc.reference import Outcome
+
+STAMP = Stamp("0", "test.onnx", "00", "CompileOptions()")
+FLAGS = ("-O2", "-march=native")
+
+TRACE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_uint16, ctypes.c_void_p, ctypes.c_uint32
+)
+
+
+class Config(ctypes.Structure):
+    """refold_adapt_config."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint8) for name in ("method", "stats", "rule", "interval")),
+        ("warm", ctypes.c_uint16),
+        ("shrinkage", ctypes.c_float),
+        ("momentum", ctypes.c_float),
+        ("sites", ctypes.c_uint8 * SITE_MASK_BYTES),
+    )
+
+
+class Report(ctypes.Structure):
+    """refold_report."""
+
+    _fields_ = (
+        ("shift_score", ctypes.c_float),
+        ("adapt_us", ctypes.c_uint32),
+        ("infer_us", ctypes.c_uint32),
+        ("adapted", ctypes.c_uint8),
+    )
+
+
+@cache
+def runtime() -> ctypes.CDLL:
+    """The firmware's runtime, once a process, its symbols visible to models."""
+    folder = Path(mkdtemp(prefix="refold-runtime-"))
+    source = Path(__file__).resolve().parents[2] / "firmware/src"
+    library = compile_shared(
+        RUNTIME_SOURCES, flags=FLAGS, include=[source], out_dir=folder
+    )
+    library = ctypes.CDLL(library._name, mode=ctypes.RTLD_GLOBAL)
+    for name in ("refold_arena_bytes", "refold_adapt_state_bytes"):
+        getattr(library, name).restype = ctypes.c_size_t
+        getattr(library, name).argtypes = [ctypes.c_void_p]
+    library.refold_last.restype = ctypes.POINTER(Report)
+    return library
+
+
+def emit(graph: QGraph) -> Sources:
+    """The C text of a network."""
+    layout = plan(graph)
+    return emit_model(graph, layout, measure(graph, layout), stamp=STAMP)
+
+
+def write_sources(sources: Sources, folder: Path) -> Path:
+    """Write model.c and model.h; return model.c."""
+    (folder / "model.h").write_text(sources.model_h)
+    (folder / "model.c").write_text(sources.model_c)
+    return folder / "model.c"
+
+
+class EmittedModel:
+    """The interface of ``refoldc.reference.Reference``, computed by the C."""
+
+    def __init__(self, graph: QGraph, folder: Path) -> None:
+        self.graph = graph
+        self.runtime = runtime()
+        source = write_sources(emit(graph), folder)
+        library = compile_shared([source], include=[folder], out_dir=folder)
+        self.model = ctypes.addressof(
+            ctypes.c_char.in_dll(library, "refold_model_data")
+        )
+        self._library = library
+        self.arena_bytes = self.runtime.refold_arena_bytes(self.model)
+        self._arena = np.zeros(self.arena_bytes + 16, np.uint8)
+        start = self._arena.ctypes.data
+        self._context = ctypes.c_void_p()
+        arena = ctypes.c_void_p(start + -start % 16)
+        status = self.runtime.refold_init(
+            ctypes.byref(self._context),
+            ctypes.c_void_p(self.model),
+            arena,
+            ctypes.c_size_t(self.arena_bytes),
+        )
+        assert status == 0
+
+    def configure(self, config: AdaptConfig, keep_state: bool = False) -> None:
+        """As the host configures a device at the start of a stream."""
+        chosen = config.sites
+        if chosen is None:
+            chosen = tuple(i for i, s in enumerate(self.graph.sites) if s.default_on)
+        bits = np.isin(np.arange(8 * SITE_MASK_BYTES), chosen)
+        mask = np.packbits(bits, bitorder="little").tolist()
+        native = Config(
+            Method[config.method.upper()],
+            Stats[config.stats.upper()],
+            Rule[config.rule.upper()],
+            config.interval,
+            config.warm,
+            config.shrinkage,
+            config.momentum,
+            (ctypes.c_uint8 * SITE_MASK_BYTES)(*mask),
+        )
+        status = self.runtime.refold_adapt_set(self._context, ctypes.byref(native))
+        assert status == 0
+        if not keep_state:
+            self.runtime.refold_adapt_reset(self._context)
+
+    def infer(self, image: NDArray[Any]) -> Outcome:
+        """Run one image."""
+        count = int(np.prod(self.graph.shapes[self.graph.output]))
+        logits = np.zeros(count, np.int32)
+        data = np.ascontiguousarray(image)
+        status = self.runtime.refold_infer(
+            self._context,
+            ctypes.c_void_p(data.ctypes.data),
+            ctypes.c_void_p(logits.ctypes.data),
+        )
+        assert status == 0
+        report = self.runtime.refold_last(self._context).contents
+        return Outcome(logits, np.float32(report.shift_score), bool(report.adapted))
+
+    def trace(self, image: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Run one image and collect every layer's output."""
+        found: dict[str, NDArray[Any]] = {}
+        layers = self.graph.layers
+
+        def keep(_user: Any, index: int, data: int, size: int) -> None:
+            shape = self.graph.shapes[layers[index].output]
+            wide = size == 4 * int(np.prod(shape))
+            values = np.frombuffer(
+                ctypes.string_at(data, size), np.int32 if wide else np.int8
+            )
+            found[layers[index].name] = values.reshape(shape)
+
+        callback = TRACE(keep)
+        self.runtime.refold_set_trace(self._context, callback, None)
+        self.infer(image)
+        self.runtime.refold_set_trace(self._context, None, None)
+        return found
+
+    def save_state(self) -> bytes:
+        """What refold_adapt_save writes."""
+        size = self.runtime.refold_adapt_state_bytes(self.model)
+        buffer = ctypes.create_string_buffer(size)
+        status = self.runtime.refold_adapt_save(
+            self._context, buffer, ctypes.c_size_t(size)
+        )
+        assert status == 0
+        return buffer.raw
+
+    def load_state(self, record: bytes) -> int:
+        """Status of refold_adapt_load."""
+        return int(
+            self.runtime.refold_adapt_load(
+                self._context, record, ctypes.c_size_t(len(record))
+            )
+        )
