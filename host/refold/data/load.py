@@ -1,0 +1,119 @@
+"""From a data spec to its source."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import get_args
+
+import numpy as np
+
+from refold.data.benchmark import load_cifar10c, load_cifar100c, load_tiny_imagenet_c
+from refold.data.cifar import load_cifar10
+from refold.data.dataset import DataSet, as_labels
+from refold.data.digits import load_digits
+from refold.data.folders import load_folder
+from refold.data.npz import load_npz
+from refold.data.request import Request, Shape, Split
+from refold.errors import UserError
+
+_logger = logging.getLogger(__name__)
+
+
+def _load_random(request: Request) -> DataSet:
+    """Make ``random:N``: uniform noise, 32x32x3 unless the model says otherwise."""
+    try:
+        count = int(request.argument)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise UserError(f"{request.spec}: expected random:N with N >= 1 images")
+    _logger.warning(
+        "%s is noise: ranges calibrated on it and accuracies mean nothing; "
+        "use it only to see whether a model compiles and runs",
+        request.spec,
+    )
+    rng = np.random.default_rng(0)
+    count = min(count, request.limit or count)
+    shape = (count, *(request.shape or (32, 32, 3)))
+    return DataSet(
+        spec=request.spec,
+        images=rng.integers(0, 256, shape, np.uint8),
+        labels=as_labels(rng.integers(0, 10, count)),
+        classes=tuple("0123456789"),
+    )
+
+
+_LOADERS: Mapping[str, Callable[[Request], DataSet]] = MappingProxyType(
+    {
+        "digits": load_digits,
+        "cifar10": load_cifar10,
+        "cifar10c": load_cifar10c,
+        "cifar100c": load_cifar100c,
+        "tiny-imagenet-c": load_tiny_imagenet_c,
+        "folder": load_folder,
+        "npz": load_npz,
+        "random": _load_random,
+    }
+)
+
+SPECS = (
+    "digits",
+    "cifar10:PATH[#train|#test]",
+    "cifar10c:PATH",
+    "cifar100c:PATH",
+    "tiny-imagenet-c:PATH",
+    "folder:PATH[#train|#test]",
+    "npz:PATH",
+    "random:N",
+)
+"""How data specs are written."""
+
+
+def load_data(
+    spec: str, *, split: Split, limit: int | None = None, shape: Shape | None = None
+) -> DataSet:
+    """Load the images a spec names.
+
+    Args:
+        spec: One of the forms in :data:`SPECS`.
+        split: ``train`` or ``test``, where the source has both and the spec does
+            not end in ``#train`` or ``#test``.
+        limit: Most images to use: round-robin over the classes from class
+            folders, else the first.
+        shape: (H, W, C) the model takes; None for the data's own.
+
+    Returns:
+        At least one image.
+
+    Raises:
+        UserError: The spec is unknown, or its data is missing, unreadable, empty
+            or of another shape.
+    """
+    request = _parse(spec, split, limit, shape)
+    data = _LOADERS[spec.partition(":")[0].partition("#")[0]](request)
+    if not len(data.labels):
+        raise UserError(f"{spec} has no images; give data with at least one")
+    return data
+
+
+def _parse(spec: str, split: Split, limit: int | None, shape: Shape | None) -> Request:
+    text, given, asked = spec, False, split
+    for name in get_args(Split):
+        if spec.endswith(f"#{name}"):
+            text, given, asked = spec.removesuffix(f"#{name}"), True, name
+    kind, _, argument = text.partition(":")
+    if kind not in _LOADERS:
+        close = get_close_matches(kind, _LOADERS, n=1)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        raise UserError(
+            f"unknown data spec {spec!r}{hint}; expected one of {', '.join(SPECS)}"
+        )
+    if (kind == "digits") == bool(argument):
+        wanted = next(s for s in SPECS if s.partition(":")[0] == kind)
+        raise UserError(f"data spec {spec!r} is incomplete or too long: write {wanted}")
+    if limit is not None and limit < 1:
+        raise UserError(f"{spec}: cannot use {limit} images; ask for at least 1")
+    return Request(spec, argument, asked, given, limit, shape)
