@@ -1,0 +1,120 @@
+"""A session with a board: started or found, locked, greeted, and let go.
+
+A native board is spawned. Any other sits behind a given port, which one process
+at a time may use: a lock file says whose it is, because an exclusive open alone
+does not keep a plain open out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from refold.boards import Board
+from refold.build import Build
+from refold.device import Device, Patience
+from refold.errors import UserError
+from refold.link import open_link
+from refold.process import spawn
+
+_WAY = ("--tcp", "0") if os.name == "nt" else ("--pty",)
+"""What a spawned board listens on: Windows has no pseudo-terminals."""
+
+
+@contextlib.contextmanager
+def connect(
+    board: Board,
+    build: Build,
+    port: str | None = None,
+    *,
+    arguments: Sequence[str] = (),
+    patience: Patience | None = None,
+) -> Iterator[Device]:
+    """Yield the device that runs ``build``, greeted; release it at the end.
+
+    Args:
+        board: Which it is.
+        build: What must run there.
+        port: URL of a board that runs already; None starts a native one.
+        arguments: More arguments for a spawned board.
+        patience: Deadlines of the device.
+
+    Raises:
+        UserError: No port is known, it cannot be opened, another process holds
+            it, or the board runs other firmware.
+        InfraError: The board does not start, is silent or is lost; where it was
+            spawned the message says how it ended.
+    """
+    with contextlib.ExitStack() as stack:
+        if port is not None:
+            stack.enter_context(hold(port))
+        elif board.link.kind == "spawn":
+            command = (*board.link.command, str(build.executable), *_WAY, *arguments)
+            port = stack.enter_context(spawn(command))
+        else:
+            raise UserError(
+                f"board {board.id} is reached over a serial port: name it with "
+                "--port (refold boards lists what is attached)"
+            )
+        link = stack.enter_context(open_link(port, baud=board.link.baud))
+        device = Device(
+            link,
+            build_hash=build.build_hash,
+            rebuild=rebuild_command(board, build),
+            default_sites=build.default_sites,
+            patience=patience,
+        )
+        device.hello()
+        yield device
+
+
+def rebuild_command(board: Board, build: Build) -> str:
+    """The command that puts ``build`` onto the board."""
+    artefact = build.directory.parent.parent
+    if board.flash is None:
+        return f"refold build {artefact} --board {board.id}"
+    return f"refold flash {artefact} --board {board.id} --port PORT"
+
+
+# --- given ports -------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def hold(port: str) -> Iterator[None]:
+    """Keep other refold processes off ``port`` for the context.
+
+    Raises:
+        UserError: One of them has it; the message says which.
+    """
+    path = _lock_path(port)
+    owner = path.with_suffix(".owner")
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        who = "another refold process"
+        with contextlib.suppress(OSError):
+            who = owner.read_text()
+        raise UserError(
+            f"port {port} is in use by {who}; wait for it or end it"
+        ) from None
+    try:
+        owner.write_text(f"process {os.getpid()} ({' '.join(sys.argv)[:200]})")
+        yield
+    finally:
+        owner.unlink(missing_ok=True)
+        lock.release()
+
+
+def _lock_path(port: str) -> Path:
+    name = port if "://" in port else os.path.realpath(port)
+    folder = user_cache_path("refold", ensure_exists=True) / "ports"
+    folder.mkdir(exist_ok=True)
+    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"

@@ -1,0 +1,135 @@
+"""Board files: everything that differs from board to board, as data.
+
+One TOML file a board; adding a board is adding a file.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from refold.errors import UserError
+from refold.resources import boards_dir
+
+DEFAULT_BOARD = "native"
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of the tables of a board file; a misspelt key is an error."""
+
+
+class Toolchain(_Table, frozen=True, kw_only=True):
+    """What compiles the firmware.
+
+    Attributes:
+        kind: ``host`` is this computer's C compiler, ``command`` the compiler
+            called ``prefix`` + gcc, ``platformio`` the environment ``env``.
+        cflags: Compiler flags. Flags of the form ``-m…`` that the compiler
+            does not know are left out.
+        ldflags: Linker flags.
+    """
+
+    kind: Literal["host", "command", "platformio"]
+    prefix: str = ""
+    env: str = ""
+    cflags: tuple[str, ...] = ()
+    ldflags: tuple[str, ...] = ()
+
+
+class Memory(_Table, frozen=True, kw_only=True):
+    """What the board offers, in bytes; None where nothing limits it."""
+
+    sram_bytes: int | None = None
+    psram_bytes: int | None = None
+    flash_bytes: int | None = None
+
+
+class LinkSpec(_Table, frozen=True, kw_only=True):
+    """How to reach the firmware.
+
+    Attributes:
+        kind: ``spawn`` starts the built executable, which names its port;
+            ``serial`` needs a port, given or found by ``usb``.
+        command: What starts the executable where it cannot run by itself.
+        baud: Of a serial port.
+    """
+
+    kind: Literal["spawn", "serial"]
+    command: tuple[str, ...] = ()
+    baud: int = 921600
+
+
+class UsbId(_Table, frozen=True, kw_only=True):
+    """USB vendor and product number of an interface that boards carry."""
+
+    vid: int
+    pid: int
+
+
+class Board(_Table, frozen=True, kw_only=True):
+    """One board.
+
+    Attributes:
+        id: Name on the command line and of the file.
+        chip: What the firmware reports in its Hello.
+        port: Folder of ``firmware/ports`` that is compiled in.
+        usb: Interfaces by which an attached board is recognised.
+        flash: How the firmware gets onto the board; None where it does not.
+        reset: How to restart it; None where a new process does.
+    """
+
+    id: str
+    chip: str
+    description: str
+    port: str
+    toolchain: Toolchain
+    link: LinkSpec
+    memory: Memory = Memory()
+    usb: tuple[UsbId, ...] = ()
+    flash: Literal["esptool"] | None = None
+    reset: Literal["classic", "usb-jtag"] | None = None
+
+
+def list_boards() -> tuple[Board, ...]:
+    """Return every known board, by id."""
+    return tuple(read_board(path) for path in _files().values())
+
+
+def load_board(board_id: str) -> Board:
+    """Return the board called ``board_id``.
+
+    Raises:
+        UserError: There is none; the message lists those there are.
+    """
+    files = _files()
+    if board_id in files:
+        return read_board(files[board_id])
+    close = get_close_matches(board_id, files, n=1)
+    hint = f" (did you mean '{close[0]}'?)" if close else ""
+    raise UserError(f"no board '{board_id}'{hint}; known boards: {', '.join(files)}")
+
+
+def read_board(path: Path) -> Board:
+    """Read one board file.
+
+    Raises:
+        UserError: It is no TOML, misses a key, has an unknown one or one of a
+            wrong type, or its id is not the file's name.
+    """
+    try:
+        board = msgspec.toml.decode(path.read_bytes(), type=Board)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise UserError(f"board file {path}: {error}; mend the file") from None
+    if board.id != path.stem:
+        raise UserError(
+            f"board file {path}: id '{board.id}' is not the file's name; "
+            f'write id = "{path.stem}" or rename the file'
+        )
+    return board
+
+
+def _files() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(boards_dir().glob("*.toml"))}

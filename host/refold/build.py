@@ -1,0 +1,283 @@
+"""Compiles the firmware and a model for a board.
+
+Objects are named by a hash of all they are made from and shared between
+artefacts, so only what changed is compiled. The build hash covers the sources,
+the model, the flags and the compiler; the firmware reports it, which is how a
+stale board is told.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from refold.boards import Board
+from refold.errors import UserError
+from refold.resources import firmware_dir
+from refold.toolchain import Compiler, find_compiler
+
+BUILD_HASH_BYTES = 8
+LOCK_S = 600.0
+"""Longest wait for another process that builds the same."""
+KEEP_OBJECTS_S = 30 * 24 * 3600.0
+_SHOWN_LINES = 12
+
+Progress = Callable[[int, int], None]
+"""Called with the number of objects ready and their total."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """Firmware for a board.
+
+    Attributes:
+        executable: The file that runs on the board.
+        build_hash: 16 hexadecimal digits; the firmware reports them.
+        code_bytes: Machine code without the model's weights; None unknown.
+        directory: Where it was built, within the artefact.
+        default_sites: Sites that adapt where a mode does not say.
+    """
+
+    executable: Path
+    build_hash: str
+    code_bytes: int | None
+    directory: Path
+    default_sites: tuple[int, ...]
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """What a finished build leaves beside its executable."""
+
+    build_hash: str
+    code_bytes: int | None
+
+
+class _Site(msgspec.Struct, frozen=True):
+    default_on: bool = True
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    """What the build needs of refold.json."""
+
+    sites: tuple[_Site, ...]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Everything that determines the build."""
+
+    compiler: Compiler
+    sources: tuple[Path, ...]
+    headers: tuple[Path, ...]
+    include: tuple[Path, ...]
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        x86 = ("-DREFOLD_X86",) if self.compiler.defines("__x86_64__") else ()
+        return (*self.compiler.cflags, *x86)
+
+
+def build(artefact: Path, board: Board, *, progress: Progress | None = None) -> Build:
+    """Build an artefact's firmware; what is up to date is left alone.
+
+    Args:
+        artefact: Compiled model directory.
+        board: To build for.
+        progress: Told about objects.
+
+    Raises:
+        UserError: The directory is no artefact, there is no compiler, or it
+            refuses a source.
+    """
+    sites = _default_sites(artefact)
+    directory = artefact / "build" / board.id
+    directory.mkdir(parents=True, exist_ok=True)
+    suffix = ".exe" if os.name == "nt" else ""
+    executable = directory / f"refold-{board.id}{suffix}"
+    try:
+        with FileLock(directory / ".lock", timeout=LOCK_S):
+            record = _bring_up_to_date(artefact, board, executable, progress)
+    except Timeout:
+        raise UserError(
+            f"{directory}: another process has been building there for {LOCK_S:g} s; "
+            "end it and try again"
+        ) from None
+    return Build(executable, record.build_hash, record.code_bytes, directory, sites)
+
+
+def _default_sites(artefact: Path) -> tuple[int, ...]:
+    try:
+        text = (artefact / "refold.json").read_bytes()
+        sites = msgspec.json.decode(text, type=_Manifest).sites
+    except (OSError, msgspec.MsgspecError) as error:
+        raise UserError(
+            f"{artefact} is no compiled model: refold.json cannot be read ({error}); "
+            f"make it with 'refold compile MODEL -o {artefact}'"
+        ) from None
+    return tuple(number for number, site in enumerate(sites) if site.default_on)
+
+
+def _bring_up_to_date(
+    artefact: Path, board: Board, executable: Path, progress: Progress | None
+) -> _Record:
+    plan = _plan(artefact, board)
+    build_hash = _digest(plan, plan.sources)[: 2 * BUILD_HASH_BYTES]
+    path = executable.with_name("build.json")
+    if executable.exists() and path.exists():
+        record = msgspec.json.decode(path.read_bytes(), type=_Record)
+        if record.build_hash == build_hash:
+            return record
+    objects = _compile_all(plan, build_hash, executable.parent, progress)
+    _link(plan.compiler, objects, executable)
+    record = _Record(build_hash, _code_bytes(executable))
+    _replace(path, msgspec.json.encode(record))
+    return record
+
+
+def _plan(artefact: Path, board: Board) -> _Plan:
+    firmware = firmware_dir()
+    port = firmware / "ports" / board.port
+    sources = [*sorted((firmware / "src").rglob("*.c")), *sorted(port.glob("*.c"))]
+    model, header = artefact / "model.c", artefact / "model.h"
+    for path in (model, header):
+        if not path.is_file():
+            raise UserError(
+                f"{path} is missing: the artefact is incomplete; make it again with "
+                f"'refold compile MODEL -o {artefact}'"
+            )
+    return _Plan(
+        compiler=find_compiler(board.toolchain),
+        sources=(*sources, model),
+        headers=(*sorted(firmware.rglob("*.h")), header),
+        include=(firmware / "include", firmware / "src", artefact),
+    )
+
+
+def _digest(plan: _Plan, sources: Iterable[Path], *more: str) -> str:
+    """Hash of compiler, flags and texts; file names count, their place does not."""
+    digest = hashlib.sha256()
+    for text in (plan.compiler.macros, *plan.flags, *plan.compiler.ldflags, *more):
+        digest.update(text.encode() + b"\0")
+    for path in (*plan.headers, *sources):
+        content = path.read_bytes()
+        digest.update(f"{path.name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+# --- objects -----------------------------------------------------------------
+
+
+def _compile_all(
+    plan: _Plan, build_hash: str, directory: Path, progress: Progress | None
+) -> list[Path]:
+    cache = _object_cache(directory)
+    _forget_old(cache)
+    objects = []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        tasks = [
+            pool.submit(_compile, plan, source, build_hash, cache)
+            for source in plan.sources
+        ]
+        try:
+            for task in tasks:
+                objects.append(task.result())
+                if progress:
+                    progress(len(objects), len(tasks))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return objects
+
+
+def _object_cache(directory: Path) -> Path:
+    """The user's cache, or ``directory`` where the home folder is read-only."""
+    cache = user_cache_path("refold") / "objects"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        cache = directory / "objects"
+        cache.mkdir(exist_ok=True)
+    return cache
+
+
+def _compile(plan: _Plan, source: Path, build_hash: str, cache: Path) -> Path:
+    """Return the object of ``source``, compiled unless the cache has it."""
+    flags = plan.flags
+    if b"REFOLD_BUILD_HASH" in source.read_bytes():
+        flags = (*flags, f'-DREFOLD_BUILD_HASH="{build_hash}"')
+    obj = cache / f"{_digest(plan, [source], *flags)}.o"
+    if obj.exists():
+        obj.touch()
+        return obj
+    unfinished = obj.with_suffix(f".{os.getpid()}.tmp")
+    include = [f"-I{folder}" for folder in plan.include]
+    _call(
+        [*plan.compiler.command, *flags, *include, "-c", source, "-o", unfinished],
+        f"compiling {source.name}",
+    )
+    unfinished.replace(obj)
+    return obj
+
+
+def _forget_old(cache: Path) -> None:
+    """Drop objects that no build has used for long."""
+    oldest = time.time() - KEEP_OBJECTS_S
+    for path in cache.iterdir():
+        try:
+            if path.stat().st_mtime < oldest:
+                path.unlink()
+        except FileNotFoundError:  # another process forgot it first
+            continue
+
+
+def _link(compiler: Compiler, objects: list[Path], executable: Path) -> None:
+    strip = "-dead_strip" if compiler.defines("__APPLE__") else "--gc-sections"
+    unfinished = executable.with_name(f"unfinished-{executable.name}")
+    flags = [*compiler.cflags, f"-Wl,{strip}"]
+    tail: list[str | Path] = [*compiler.ldflags, "-o", unfinished]
+    _call([*compiler.command, *flags, *objects, *tail], f"linking {executable.name}")
+    unfinished.replace(executable)
+
+
+def _call(command: Sequence[str | Path], task: str) -> None:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        lines = result.stderr.strip().splitlines()
+        more = len(lines) - _SHOWN_LINES
+        shown = lines[:_SHOWN_LINES] + ([f"... {more} more lines"] if more > 0 else [])
+        raise UserError(
+            f"{task} failed: {Path(command[0]).name} exited with "
+            f"{result.returncode}; check the compiler (CC selects another) and the "
+            "sources it names:\n" + "\n".join(shown)
+        )
+
+
+def _code_bytes(executable: Path) -> int | None:
+    """Size of the machine code, where binutils' ``size`` can tell."""
+    tool = shutil.which("size")
+    if tool is None:
+        return None
+    command = [tool, "-A", str(executable)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    for line in result.stdout.splitlines():
+        name, *numbers = line.split() or [""]
+        if name == ".text":
+            return int(numbers[0])
+    return None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)

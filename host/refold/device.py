@@ -1,0 +1,256 @@
+"""A board that speaks the protocol: who it is, its settings, state and replies.
+
+Requests carry a sequence number that the answer repeats. One that stays
+unanswered is sent again; the device takes a repeat for the same request.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+
+from refoldc.adapt import AdaptConfig
+
+from refold import facts
+from refold.errors import InfraError, RefoldError, UserError
+from refold.link import Link
+from refold.protocol import DELIMITER, Frame, Hello, encode
+from refold.stream import TRIES, Patience, Reply, Stream
+
+__all__ = ["Device", "Hello", "Patience", "Reply"]
+
+HELLO_S = 10.0
+"""A board may be booting, but not for longer."""
+USUAL_BAUDS = "115200, 460800 or 921600"
+_USER_FAULTS = (
+    facts.Status.ERROR_CONFIG,
+    facts.Status.ERROR_UNSUPPORTED,
+    facts.Status.ERROR_STATE,
+)
+
+
+class Device:
+    """The firmware at the other end of a link.
+
+    Args:
+        link: To it.
+        build_hash: Hexadecimal, of the firmware that should run there; None
+            takes any.
+        rebuild: The command that puts that firmware there, for the message.
+        default_sites: Sites that adapt where the settings do not say.
+        patience: Deadlines.
+        hello_s: Longest wait for a Hello.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        build_hash: str | None = None,
+        rebuild: str = "refold build",
+        default_sites: tuple[int, ...] = (),
+        patience: Patience | None = None,
+        hello_s: float = HELLO_S,
+    ) -> None:
+        self._link = link
+        self._build_hash = build_hash
+        self._rebuild = rebuild
+        self._default_sites = default_sites
+        self._patience = patience or Patience()
+        self._hello_s = hello_s
+        # Random, for a board may remember the last stream of an earlier run.
+        self._stream_number = secrets.randbits(32)
+        self._sequence = secrets.randbits(16)
+        self._hello: Hello | None = None
+        self._stream: Stream | None = None
+
+    @property
+    def port(self) -> str:
+        """URL of the port."""
+        return self._link.url
+
+    # --- identity ------------------------------------------------------------
+
+    def hello(self) -> Hello:
+        """Ask the device who it is, and refuse firmware that is not the build's.
+
+        Raises:
+            UserError: The firmware is of another ABI, protocol or build.
+            InfraError: Nothing, or nothing intelligible, answers.
+        """
+        frame = self._exchange("hello_request", "hello", total_s=self._hello_s)
+        if frame is None:
+            raise self._no_hello()
+        hello = Hello.of(frame)
+        stale = self._build_hash is not None and hello.build_hash != self._build_hash
+        if stale or hello.abi != facts.ABI:
+            raise UserError(
+                f"port {self.port}: the board runs build {hello.build_hash} (ABI "
+                f"{hello.abi}, model {hello.model_hash[:12]}), expected build "
+                f"{self._build_hash or 'any'} (ABI {facts.ABI}); "
+                f"put that on the board with '{self._rebuild}'"
+            )
+        self._hello = hello
+        return hello
+
+    def _no_hello(self) -> RefoldError:
+        link = self._link
+        wait = f"within {self._hello_s:g} s of asking (phase: hello)"
+        if link.other_version is not None:
+            return UserError(
+                f"port {self.port}: the board speaks protocol version "
+                f"{link.other_version}, this refold {facts.PROTOCOL}; put current "
+                f"firmware on the board with '{self._rebuild}'"
+            )
+        if link.received_bytes == 0:
+            return InfraError(
+                f"port {self.port}: the board is silent: no byte {wait}; check that "
+                "refold's firmware is flashed, then reset or power-cycle the board"
+            )
+        return InfraError(
+            f"port {self.port}: no answer to hello, but {link.received_bytes} bytes "
+            f"that are no frames {wait}, the last: {link.last_words()!r}; either "
+            f"another program runs on the board or the baud rate differs (usual: "
+            f"{USUAL_BAUDS}): flash refold's firmware or correct the board file"
+        )
+
+    # --- streams -------------------------------------------------------------
+
+    def begin(self, config: AdaptConfig, *, keep_state: bool = False) -> None:
+        """Begin a stream: images are numbered from 0 again.
+
+        Args:
+            config: Adaptation method and its parameters.
+            keep_state: Go on from the statistics of the stream before.
+
+        Raises:
+            UserError: The firmware has not the method or refuses a parameter.
+            InfraError: The device is gone or silent.
+        """
+        hello = self._hello or self.hello()
+        self._stream_number = (self._stream_number + 1) % (1 << 32)
+        self._ask(
+            "configure",
+            "ack",
+            self._stream_number,
+            keep_state,
+            facts.Method[config.method.upper()],
+            facts.Stats[config.stats.upper()],
+            facts.Rule[config.rule.upper()],
+            config.interval,
+            config.warm,
+            config.shrinkage,
+            config.momentum,
+            self._site_mask(config.sites),
+        )
+        self._stream = Stream(
+            self._link, self._stream_number, hello, patience=self._patience
+        )
+
+    def _site_mask(self, sites: tuple[int, ...] | None) -> bytes:
+        chosen = self._default_sites if sites is None else sites
+        mask = sum(1 << site for site in set(chosen))
+        return mask.to_bytes(facts.SITE_MASK_BYTES, "little")
+
+    def run(self, images: Iterable[bytes]) -> Iterator[Reply]:
+        """Stream images through the firmware; yield the replies in order.
+
+        Transfer and inference overlap. May be called again within a stream.
+
+        Args:
+            images: Each as the device takes it, ``Hello.input_bytes`` long.
+
+        Raises:
+            UserError: An image has another length.
+            InfraError: The device is lost; every reply that arrived before has
+                then been yielded.
+        """
+        if self._stream is None:
+            raise ValueError("call begin() before run()")
+        return self._stream.run(images)
+
+    # --- adaptation state ----------------------------------------------------
+
+    def read_state(self) -> bytes:
+        """Return the adaptation state as the firmware saves it.
+
+        Empty where the firmware has none.
+
+        Raises:
+            InfraError: The device is gone or silent.
+        """
+        hello = self._hello or self.hello()
+        state, total = b"", hello.state_bytes
+        while len(state) < total:
+            frame = self._ask("state_read", "state", len(state), facts.CHUNK_BYTES)
+            total, offset = frame.values
+            if offset != len(state) or (len(state) < total and not frame.rest):
+                raise InfraError(
+                    f"port {self.port}: asked for the state from byte {len(state)}, "
+                    f"got {len(frame.rest)} bytes from {offset} of {total}; restart "
+                    "the board"
+                )
+            state += frame.rest
+        return state
+
+    def write_state(self, state: bytes) -> None:
+        """Load a state that :meth:`read_state` returned.
+
+        Raises:
+            UserError: It is damaged or belongs to another model.
+            InfraError: The device is gone or silent.
+        """
+        for offset in range(0, len(state), facts.CHUNK_BYTES):
+            chunk = state[offset : offset + facts.CHUNK_BYTES]
+            self._ask("state_write", "ack", len(state), offset, rest=chunk)
+
+    # --- requests ------------------------------------------------------------
+
+    def _ask(self, name: str, answer: str, *values: object, rest: bytes = b"") -> Frame:
+        """Send a request and return its answer; raise where it is refused."""
+        total_s = self._patience.image_s
+        frame = self._exchange(name, answer, *values, rest=rest, total_s=total_s)
+        if frame is None:
+            raise InfraError(
+                f"port {self.port}: no answer to {name} within {total_s:g} s, although "
+                "repeated; restart the board, then run again"
+            )
+        status = frame.values[0] if frame.name == "ack" else facts.Status.OK
+        if status != facts.Status.OK:
+            raise self._refusal(name, status)
+        return frame
+
+    def _refusal(self, name: str, status: int) -> RefoldError:
+        kind = UserError if status in _USER_FAULTS else InfraError
+        return kind(
+            f"port {self.port}: the board refused {name}: "
+            f"{facts.STATUS_TEXT.get(status, f'status {status}')}; compile and build "
+            "with what this needs, or restart the board, then run again"
+        )
+
+    def _exchange(
+        self, name: str, answer: str, *values: object, rest: bytes = b"", total_s: float
+    ) -> Frame | None:
+        """Send a request until it is answered; None after ``total_s``."""
+        self._sequence = (self._sequence + 1) % (1 << 16)
+        # The first delimiter ends whatever a disturbance left in the receiver.
+        request = DELIMITER + encode(name, self._sequence, *values, rest=rest)
+        end = time.monotonic() + total_s
+        wait = self._patience.first_s
+        while (left := end - time.monotonic()) > 0:
+            self._link.send(request, timeout_s=left, phase=f"sending {name}")
+            frame = self._answer(answer, min(end, time.monotonic() + wait))
+            if frame is not None:
+                return frame
+            wait = min(2 * wait, total_s / TRIES)
+        return None
+
+    def _answer(self, answer: str, end: float) -> Frame | None:
+        """Return the answer to the last request, or its refusal; drop older ones."""
+        wanted = (answer,) if answer == "hello" else (answer, "ack")
+        while (left := end - time.monotonic()) > 0:
+            frame = self._link.receive(left)
+            if frame and frame.name in wanted and frame.sequence == self._sequence:
+                return frame
+        return None
