@@ -61,7 +61,7 @@ typedef struct refold_softmax_table {
 typedef struct refold_model {
     uint16_t abi;               /* REFOLD_ABI at emission */
     const char *name;
-    uint8_t sha256[32];         /* of the ONNX file and the compile options */
+    uint8_t sha256[32];         /* of the integer network: network_sha256 of refold.json */
     uint8_t input_kind;         /* REFOLD_INPUT_PIXELS or REFOLD_INPUT_TENSOR */
     uint32_t input_bytes;       /* bytes that refold_infer reads */
     const refold_input_table *input_table; /* pixels only, else NULL */

@@ -1,0 +1,163 @@
+"""What native.py times: the firmware in this process, and ONNX Runtime."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from refoldc.artefact import Artefact
+
+from refold import facts
+from refold.errors import UserError
+from refold.inputs import device_input, model_input
+from refold.resources import firmware_dir
+from refold.toolchain import Compiler
+
+Infer = Callable[[int], object]
+"""Runs one image, given by its number."""
+
+
+class _Config(ctypes.Structure):
+    """refold_adapt_config of refold/adapt.h."""
+
+    _fields_ = [
+        *((name, ctypes.c_uint8) for name in ("method", "stats", "rule", "interval")),
+        ("warm", ctypes.c_uint16),
+        ("shrinkage", ctypes.c_float),
+        ("momentum", ctypes.c_float),
+        ("sites", ctypes.c_uint8 * facts.SITE_MASK_BYTES),
+    ]
+
+
+def firmware(artefact: Artefact, compiler: Compiler, folder: Path) -> ctypes.CDLL:
+    """Compile the native board's sources and flags into a library, and load it."""
+    sources = [
+        *sorted((firmware_dir() / "src").rglob("*.c")),
+        artefact.path / "model.c",
+    ]
+    include = (firmware_dir() / "include", firmware_dir() / "src", artefact.path)
+    x86 = ["-DREFOLD_X86"] if compiler.defines("__x86_64__") else []
+    library = folder / "firmware.so"
+    result = subprocess.run(
+        [
+            *(*compiler.command, *compiler.cflags, *x86, "-fPIC", "-shared"),
+            *(f"-I{path}" for path in include),
+            *(*sources, *compiler.ldflags, "-o", library),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise UserError(f"the firmware does not compile:\n{result.stderr}")
+    return ctypes.CDLL(str(library))
+
+
+class Firmware:
+    """A context of the firmware over a set of images.
+
+    Args:
+        library: From :func:`firmware`.
+        artefact: That it holds.
+        images: uint8 [N, H, W, C].
+        forge: Recalibrate at every site; else adaptation is off.
+    """
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        artefact: Artefact,
+        images: NDArray[np.uint8],
+        *,
+        forge: bool,
+    ) -> None:
+        self._model = ctypes.byref(ctypes.c_char.in_dll(library, "refold_model_data"))
+        self._arena = np.zeros(artefact.manifest.memory.arena_bytes + 64, np.uint8)
+        start = self._arena.ctypes.data + -self._arena.ctypes.data % 64
+        self._context = ctypes.c_void_p()
+        self._check(
+            library.refold_init(
+                ctypes.byref(self._context),
+                self._model,
+                ctypes.c_void_p(start),
+                ctypes.c_size_t(artefact.manifest.memory.arena_bytes),
+            )
+        )
+        if forge:
+            self._adapt(library, sites=len(artefact.manifest.sites))
+        self._images = device_input(artefact.manifest.input, images)
+        self._pointers = [ctypes.c_void_p(image.ctypes.data) for image in self._images]
+        self.logits = np.zeros(int(np.prod(artefact.manifest.layers[-1].shape)), "<i4")
+        self._logits = ctypes.c_void_p(self.logits.ctypes.data)
+        self._infer = library.refold_infer
+
+    def _adapt(self, library: ctypes.CDLL, *, sites: int) -> None:
+        config = _Config()
+        library.refold_adapt_defaults(self._model, ctypes.byref(config))
+        mask = ((1 << sites) - 1).to_bytes(facts.SITE_MASK_BYTES, "little")
+        config.sites[:] = list(mask)
+        self._check(library.refold_adapt_set(self._context, ctypes.byref(config)))
+
+    def _check(self, status: int) -> None:
+        if status != facts.Status.OK:
+            raise UserError(f"the firmware refused: {facts.STATUS_TEXT[status]}")
+
+    def __call__(self, number: int) -> None:
+        """Run image ``number``."""
+        self._infer(self._context, self._pointers[number], self._logits)
+
+
+class OnnxRuntime:
+    """ONNX Runtime on the artefact's int8 QDQ model, one thread.
+
+    Inputs and outputs are bound once, so that only inference is timed.
+
+    Args:
+        artefact: Compiled model.
+        images: uint8 [N, H, W, C].
+    """
+
+    def __init__(self, artefact: Artefact, images: NDArray[np.uint8]) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(
+            os.fspath(artefact.path / "model.int8.onnx"),
+            options,
+            providers=["CPUExecutionProvider"],
+        )
+        self._bindings = [self._bind(image) for image in _real(artefact, images)]
+
+    def _bind(self, image: NDArray[np.float32]) -> Any:
+        binding = self._session.io_binding()
+        binding.bind_cpu_input(self._session.get_inputs()[0].name, image)
+        for output in self._session.get_outputs():
+            binding.bind_output(output.name)
+        return binding
+
+    def __call__(self, number: int) -> None:
+        """Run image ``number``."""
+        self._session.run_with_iobinding(self._bindings[number])
+
+    def scores(self, number: int) -> NDArray[np.float32]:
+        """The outputs of the last run of image ``number``, flat."""
+        values: NDArray[np.float32] = self._bindings[number].copy_outputs_to_cpu()[0]
+        return values.ravel()
+
+
+def _real(artefact: Artefact, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Images as the float model takes them, [N, 1, ...], channels first."""
+    spec = artefact.manifest.input
+    values = model_input(spec.mode, images)
+    if spec.mode == "pixels":
+        values = (values / 255 - np.array(spec.mean)) / np.array(spec.std)
+    if values.ndim == 4:
+        values = np.moveaxis(values, -1, 1)
+    return np.ascontiguousarray(values[:, None], np.float32)

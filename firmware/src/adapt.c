@@ -1,0 +1,247 @@
+/*
+ * Adaptation of a stream: configuration, and what happens at each site when.
+ * The arithmetic is in forge.c, the saved record in adapt_state.c.
+ */
+#include <string.h>
+
+#include "context.h"
+#include "refold/arena.h"
+
+/* Images after a reset during which every one gets new tables. */
+#define EAGER_IMAGES 32
+
+static bool is_compiled_in(const refold_model *model)
+{
+    return (model->adaptation & REFOLD_METHOD_FORGE) != 0;
+}
+
+size_t refold_adapt_bytes(const refold_model *model)
+{
+    if (!is_compiled_in(model))
+        return 0;
+    return REFOLD_ADAPT_BYTES((size_t)model->site_channels, (size_t)model->widest_site,
+                              (size_t)model->site_count);
+}
+
+/* Hand out the next `bytes` of the arena. */
+static void *take(uint8_t **memory, size_t bytes)
+{
+    void *taken = *memory;
+
+    *memory += bytes;
+    return taken;
+}
+
+/* Widest elements first, so that each array is aligned by the one before. */
+static void divide(refold_ctx *ctx, uint8_t *memory)
+{
+    size_t channels = ctx->model->site_channels;
+    size_t widest = ctx->model->widest_site;
+
+    ctx->b = take(&memory, channels * sizeof *ctx->b);
+    ctx->s1 = take(&memory, widest * sizeof *ctx->s1);
+    ctx->s2 = take(&memory, widest * sizeof *ctx->s2);
+    ctx->sites = take(&memory, ctx->model->site_count * sizeof *ctx->sites);
+    ctx->e1 = take(&memory, channels * sizeof *ctx->e1);
+    ctx->e2 = take(&memory, channels * sizeof *ctx->e2);
+    ctx->work = take(&memory, widest * sizeof *ctx->work);
+    ctx->m = take(&memory, channels * sizeof *ctx->m);
+}
+
+void refold_adapt_init(refold_ctx *ctx, uint8_t *memory)
+{
+    refold_adapt_defaults(ctx->model, &ctx->config);
+    ctx->config.method = REFOLD_METHOD_OFF;
+    if (is_compiled_in(ctx->model)) {
+        uint32_t first = 0;
+        divide(ctx, memory);
+        for (int i = 0; i < ctx->model->site_count; i++) {
+            ctx->sites[i].first = first;
+            first += ctx->model->sites[i].channels;
+        }
+    }
+    refold_adapt_reset(ctx);
+}
+
+/* One site's view of the state. */
+static refold_forge view(const refold_ctx *ctx, int site)
+{
+    uint32_t first = ctx->sites[site].first;
+    refold_forge forge = {
+        .site = &ctx->model->sites[site],
+        .rule = ctx->config.rule,
+        .e1 = ctx->e1 + first,
+        .e2 = ctx->e2 + first,
+        .work = ctx->work,
+        .m = ctx->m + first,
+        .b = ctx->b + first,
+    };
+    return forge;
+}
+
+static void make_table(refold_ctx *ctx, int site)
+{
+    refold_forge forge = view(ctx, site);
+
+    ctx->sites[site].shift = refold_forge_table(&forge, ctx->config.shrinkage);
+}
+
+/* The table in force. */
+static refold_requant table(const refold_ctx *ctx, int site)
+{
+    refold_requant requant = *ctx->model->sites[site].requant;
+    const refold_site_state *state = &ctx->sites[site];
+
+    if (state->shift != 0) {
+        requant.m = ctx->m + state->first;
+        requant.b = ctx->b + state->first;
+        requant.shift = state->shift;
+    }
+    return requant;
+}
+
+bool refold_adapt_active(const refold_ctx *ctx, int site)
+{
+    return ctx->config.method == REFOLD_METHOD_FORGE &&
+           (ctx->config.sites[site / 8] >> (site % 8) & 1) != 0;
+}
+
+void refold_adapt_retable(refold_ctx *ctx)
+{
+    if (!is_compiled_in(ctx->model))
+        return;
+    for (int i = 0; i < ctx->model->site_count; i++) {
+        ctx->sites[i].shift = 0;
+        if (ctx->images > 0 && refold_adapt_active(ctx, i))
+            make_table(ctx, i);
+    }
+}
+
+void refold_adapt_reset(refold_ctx *ctx)
+{
+    ctx->images = 0;
+    if (!is_compiled_in(ctx->model))
+        return;
+    for (int i = 0; i < ctx->model->site_count; i++) {
+        refold_forge forge = view(ctx, i);
+        refold_forge_reset(&forge);
+        ctx->sites[i].shift = 0;
+    }
+}
+
+void refold_adapt_defaults(const refold_model *model, refold_adapt_config *config)
+{
+    refold_adapt_config defaults = {
+        .method = REFOLD_METHOD_FORGE,
+        .stats = REFOLD_STATS_LAGGED,
+        .rule = REFOLD_RULE_REFOLD,
+        .interval = 1,
+        .warm = 32,
+        .shrinkage = 0.5f,
+        .momentum = 1.0f / 640.0f,
+    };
+
+    memcpy(defaults.sites, model->default_sites, sizeof defaults.sites);
+    *config = defaults;
+}
+
+/* No bit beyond the model's sites. */
+static bool names_only_sites(const refold_model *model, const uint8_t *mask)
+{
+    for (int i = model->site_count; i < 8 * REFOLD_SITE_MASK_BYTES; i++)
+        if (mask[i / 8] >> (i % 8) & 1)
+            return false;
+    return true;
+}
+
+/* Comparisons are written so that a NaN fails them. */
+static bool in_range(const refold_model *model, const refold_adapt_config *config)
+{
+    return config->method <= REFOLD_METHOD_FORGE &&
+           config->stats <= REFOLD_STATS_EXACT &&
+           config->rule <= REFOLD_RULE_PUBLISHED && config->interval >= 1 &&
+           config->interval <= REFOLD_INTERVAL_MAX && config->shrinkage >= 0.0f &&
+           config->shrinkage <= 1.0f && config->momentum > 0.0f &&
+           config->momentum <= 1.0f && names_only_sites(model, config->sites);
+}
+
+refold_status refold_adapt_set(refold_ctx *ctx, const refold_adapt_config *config)
+{
+    if (!in_range(ctx->model, config))
+        return REFOLD_ERROR_CONFIG;
+    if (config->method != REFOLD_METHOD_OFF && !is_compiled_in(ctx->model))
+        return REFOLD_ERROR_UNSUPPORTED;
+    bool forget = config->rule != ctx->config.rule;
+    ctx->config = *config;
+    if (forget)
+        refold_adapt_reset(ctx);
+    refold_adapt_retable(ctx);
+    return REFOLD_OK;
+}
+
+void refold_adapt_get(const refold_ctx *ctx, refold_adapt_config *config)
+{
+    *config = ctx->config;
+}
+
+void refold_adapt_begin(refold_ctx *ctx)
+{
+    const refold_adapt_config *config = &ctx->config;
+
+    memset(&ctx->report, 0, sizeof ctx->report);
+    memset(&ctx->score, 0, sizeof ctx->score);
+    ctx->momentum = refold_forge_momentum(ctx->images, config->warm, config->momentum);
+}
+
+/* t counts once an image, so that all its sites share one momentum. */
+void refold_adapt_end(refold_ctx *ctx)
+{
+    if (ctx->config.method != REFOLD_METHOD_FORGE)
+        return;
+    ctx->report.shift_score = refold_forge_mean_score(&ctx->score);
+    ctx->report.adapted = 1;
+    if (ctx->images < UINT32_MAX)
+        ctx->images++;
+}
+
+static bool table_is_due(const refold_ctx *ctx)
+{
+    return ctx->images < EAGER_IMAGES || (ctx->images + 1) % ctx->config.interval == 0;
+}
+
+static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
+{
+    uint32_t start = refold_now(ctx);
+    refold_forge forge = view(ctx, site);
+
+    refold_forge_update(&forge, ctx->momentum, moments);
+    refold_forge_add_score(&forge, &ctx->score);
+    if (table_is_due(ctx))
+        make_table(ctx, site);
+    ctx->report.adapt_us += refold_now(ctx) - start;
+}
+
+void refold_adapt_run(refold_ctx *ctx, int site, refold_kernel run, refold_call *call)
+{
+    refold_requant requant = table(ctx, site);
+    refold_moments moments = {ctx->s1, ctx->s2, ctx->model->sites[site].stat_shift};
+    void *out = call->out;
+
+    call->requant = &requant;
+    call->moments = &moments;
+    if (ctx->config.stats == REFOLD_STATS_EXACT)
+        call->out = NULL;
+    run(call);
+    absorb(ctx, site, &moments);
+    if (call->out == NULL) {
+        requant = table(ctx, site);
+        call->out = out;
+        call->moments = NULL;
+        run(call);
+    }
+}
+
+const refold_report *refold_last(const refold_ctx *ctx)
+{
+    return &ctx->report;
+}

@@ -1,0 +1,119 @@
+/*
+ * The saved record of docs/numerics.md: header, E1, E2, CRC-32.
+ *
+ * A record comes from flash or over the link and is untrusted: nothing is taken
+ * from it before its length, identity, CRC and values have been checked.
+ */
+#include <string.h>
+
+#include "context.h"
+#include "crc32.h"
+#include "link/bytes.h"
+
+#define VERSION 1
+#define CRC_BYTES 4
+
+/* Offsets within the header. */
+enum {
+    AT_MAGIC = 0,
+    AT_VERSION = 4,
+    AT_RULE = 6,
+    AT_ZERO = 7,
+    AT_SHA256 = 8,
+    AT_IMAGES = 40,
+    AT_CHANNELS = 44,
+    HEADER_BYTES = 48
+};
+
+/* Far beyond any stream's moments, and small enough for the table's int64. */
+#define MEAN_LIMIT 2147483648.0f           /* 2^31 */
+#define SECOND_LIMIT 4611686018427387904.0f /* 2^62 */
+
+static const uint8_t magic[4] = {'R', 'F', 'S', 'T'};
+
+size_t refold_adapt_state_bytes(const refold_model *model)
+{
+    if (refold_adapt_bytes(model) == 0)
+        return 0;
+    return HEADER_BYTES + 2 * sizeof(float) * (size_t)model->site_channels + CRC_BYTES;
+}
+
+static void put_header(const refold_ctx *ctx, uint8_t *record)
+{
+    memcpy(record + AT_MAGIC, magic, sizeof magic);
+    put_u16(record + AT_VERSION, VERSION);
+    record[AT_RULE] = ctx->config.rule;
+    record[AT_ZERO] = 0;
+    memcpy(record + AT_SHA256, ctx->model->sha256, sizeof ctx->model->sha256);
+    put_u32(record + AT_IMAGES, ctx->images);
+    put_u32(record + AT_CHANNELS, ctx->model->site_channels);
+}
+
+refold_status refold_adapt_save(const refold_ctx *ctx, void *buffer, size_t bytes)
+{
+    size_t needed = refold_adapt_state_bytes(ctx->model);
+    uint32_t channels = ctx->model->site_channels;
+    uint8_t *record = buffer;
+    uint8_t *at = record + HEADER_BYTES;
+
+    if (needed == 0)
+        return REFOLD_ERROR_UNSUPPORTED;
+    if (bytes < needed)
+        return REFOLD_ERROR_SIZE;
+    put_header(ctx, record);
+    for (uint32_t c = 0; c < channels; c++, at += 4)
+        put_f32(at, ctx->e1[c]);
+    for (uint32_t c = 0; c < channels; c++, at += 4)
+        put_f32(at, ctx->e2[c]);
+    put_u32(at, refold_crc32(0, record, needed - CRC_BYTES));
+    return REFOLD_OK;
+}
+
+/* Is every one of `count` floats within +-limit? A NaN is not. */
+static bool all_within(const uint8_t *at, uint32_t count, float limit)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        float value = get_f32(at + 4 * (size_t)i);
+        if (!(value >= -limit && value <= limit))
+            return false;
+    }
+    return true;
+}
+
+static bool is_ours(const refold_ctx *ctx, const uint8_t *record, size_t bytes)
+{
+    const refold_model *model = ctx->model;
+    uint32_t channels = model->site_channels;
+    const uint8_t *e1 = record + HEADER_BYTES;
+
+    return bytes == refold_adapt_state_bytes(model) &&
+           memcmp(record + AT_MAGIC, magic, sizeof magic) == 0 &&
+           get_u16(record + AT_VERSION) == VERSION &&
+           record[AT_RULE] == ctx->config.rule && record[AT_ZERO] == 0 &&
+           memcmp(record + AT_SHA256, model->sha256, sizeof model->sha256) == 0 &&
+           get_u32(record + AT_CHANNELS) == channels &&
+           get_u32(record + bytes - CRC_BYTES) ==
+               refold_crc32(0, record, bytes - CRC_BYTES) &&
+           all_within(e1, channels, MEAN_LIMIT) &&
+           all_within(e1 + 4 * (size_t)channels, channels, SECOND_LIMIT);
+}
+
+refold_status refold_adapt_load(refold_ctx *ctx, const void *buffer, size_t bytes)
+{
+    uint32_t channels = ctx->model->site_channels;
+    const uint8_t *record = buffer;
+    const uint8_t *at = record + HEADER_BYTES;
+
+    if (refold_adapt_state_bytes(ctx->model) == 0)
+        return REFOLD_ERROR_UNSUPPORTED;
+    refold_adapt_reset(ctx);
+    if (!is_ours(ctx, record, bytes))
+        return REFOLD_ERROR_STATE;
+    ctx->images = get_u32(record + AT_IMAGES);
+    for (uint32_t c = 0; c < channels; c++, at += 4)
+        ctx->e1[c] = get_f32(at);
+    for (uint32_t c = 0; c < channels; c++, at += 4)
+        ctx->e2[c] = get_f32(at);
+    refold_adapt_retable(ctx);
+    return REFOLD_OK;
+}

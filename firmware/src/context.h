@@ -1,0 +1,67 @@
+/*
+ * The context at the start of the arena, shared by runtime.c and adapt*.c.
+ *
+ * Internal.
+ */
+#ifndef REFOLD_CONTEXT_H
+#define REFOLD_CONTEXT_H
+
+#include <stdbool.h>
+
+#include "forge.h"
+#include "refold/refold.h"
+
+/* What a site keeps besides its channels' arrays; 8 bytes, see arena.h. */
+typedef struct refold_site_state {
+    uint32_t first;        /* index of the site's first channel in the arrays */
+    uint8_t shift;         /* of the recomputed table; 0: the static one is in force */
+} refold_site_state;
+
+struct refold_ctx {
+    const refold_model *model;
+    uint8_t *activations;
+    void *scratch;
+    refold_clock clock;
+    refold_trace trace;
+    void *trace_user;
+    refold_adapt_config config;
+    refold_report report;
+    uint32_t images;       /* absorbed since the last reset: t */
+    float momentum;        /* of the present image */
+    refold_forge_score score;
+
+    /* Adaptation state; NULL in a model compiled without. */
+    refold_site_state *sites; /* [site_count] */
+    int64_t *b;            /* [site_channels] */
+    float *e1, *e2;        /* [site_channels] */
+    int16_t *m;            /* [site_channels] */
+    int64_t *s1, *s2;      /* [widest_site] */
+    float *work;           /* [widest_site] */
+};
+
+/* Microseconds, or always 0 without a clock. */
+static inline uint32_t refold_now(const refold_ctx *ctx)
+{
+    return ctx->clock ? ctx->clock() : 0;
+}
+
+/* Bytes of adaptation state in the arena. */
+size_t refold_adapt_bytes(const refold_model *model);
+
+/* Divide `memory` among the arrays, reset, and switch adaptation off. */
+void refold_adapt_init(refold_ctx *ctx, uint8_t *memory);
+
+/* Around the layers of one image. */
+void refold_adapt_begin(refold_ctx *ctx);
+void refold_adapt_end(refold_ctx *ctx);
+
+/* Does this site adapt under the present configuration? */
+bool refold_adapt_active(const refold_ctx *ctx, int site);
+
+/* Recompute the tables of the sites that adapt; the others are static. */
+void refold_adapt_retable(refold_ctx *ctx);
+
+/* Run a site's layer, with its statistics, update and table. */
+void refold_adapt_run(refold_ctx *ctx, int site, refold_kernel run, refold_call *call);
+
+#endif

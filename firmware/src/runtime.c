@@ -1,0 +1,126 @@
+/*
+ * The runtime: lays out the arena and executes a model's layers in order.
+ */
+#include <stdbool.h>
+#include <string.h>
+
+#include "context.h"
+#include "float_check.h"
+#include "refold/arena.h"
+
+/* Compile-time proofs of the sizes that arena.h promises. */
+typedef char refold_proof_context_fits[sizeof(refold_ctx) <= REFOLD_CONTEXT_BYTES ? 1
+                                                                                  : -1];
+typedef char refold_proof_site_state[sizeof(refold_site_state) == 8 ? 1 : -1];
+
+size_t refold_arena_bytes(const refold_model *model)
+{
+    return REFOLD_ARENA_BYTES((size_t)model->activation_bytes,
+                              (size_t)model->scratch_bytes, refold_adapt_bytes(model));
+}
+
+refold_status refold_init(refold_ctx **ctx, const refold_model *model, void *arena,
+                          size_t arena_bytes)
+{
+    refold_ctx *made = arena;
+
+    if (model->abi != REFOLD_ABI)
+        return REFOLD_ERROR_ABI;
+    if ((uintptr_t)arena % REFOLD_ALIGNMENT != 0 ||
+        arena_bytes < refold_arena_bytes(model))
+        return REFOLD_ERROR_SIZE;
+    if (!refold_float_is_ieee())
+        return REFOLD_ERROR_FLOAT;
+    memset(made, 0, sizeof *made);
+    made->model = model;
+    made->activations = (uint8_t *)arena + REFOLD_CONTEXT_BYTES;
+    uint8_t *scratch = made->activations +
+                       REFOLD_ALIGN_UP(model->activation_bytes + REFOLD_TENSOR_SLACK);
+    made->scratch = scratch;
+    refold_adapt_init(made, scratch + REFOLD_ALIGN_UP(model->scratch_bytes));
+    *ctx = made;
+    return REFOLD_OK;
+}
+
+void refold_set_clock(refold_ctx *ctx, refold_clock clock)
+{
+    ctx->clock = clock;
+}
+
+void refold_set_trace(refold_ctx *ctx, refold_trace trace, void *user)
+{
+    ctx->trace = trace;
+    ctx->trace_user = user;
+}
+
+static void load_input(refold_ctx *ctx, const void *input)
+{
+    const refold_model *model = ctx->model;
+    int8_t *tensor = (int8_t *)(ctx->activations + model->input);
+
+    if (model->input_kind == REFOLD_INPUT_PIXELS)
+        refold_input(model->input_table, input, tensor);
+    else
+        memcpy(tensor, input, model->input_bytes);
+}
+
+static const int8_t *tensor_at(const refold_ctx *ctx, uint32_t offset)
+{
+    return offset == REFOLD_NO_TENSOR ? NULL : (int8_t *)(ctx->activations + offset);
+}
+
+static void run_layer(refold_ctx *ctx, const refold_layer *layer)
+{
+    refold_call call = {
+        .params = layer->params,
+        .in = {tensor_at(ctx, layer->in[0]), tensor_at(ctx, layer->in[1])},
+        .out = ctx->activations + layer->out,
+        .scratch = ctx->scratch,
+    };
+
+    if (layer->site != REFOLD_NO_SITE && refold_adapt_active(ctx, layer->site))
+        refold_adapt_run(ctx, layer->site, layer->run, &call);
+    else
+        layer->run(&call);
+}
+
+static void trace_layer(const refold_ctx *ctx, uint16_t index)
+{
+    const refold_model *model = ctx->model;
+    const refold_layer *layer = &model->layers[index];
+    bool is_s32 = model->output_is_s32 && index == model->layer_count - 1;
+    uint32_t bytes = layer->out_elements * (is_s32 ? 4u : 1u);
+
+    ctx->trace(ctx->trace_user, index, ctx->activations + layer->out, bytes);
+}
+
+static void copy_output(const refold_ctx *ctx, int32_t *logits)
+{
+    const refold_model *model = ctx->model;
+    const void *output = ctx->activations + model->output;
+    const int8_t *q = output;
+
+    if (model->output_is_s32) {
+        memcpy(logits, output, model->output_count * sizeof *logits);
+        return;
+    }
+    for (uint32_t i = 0; i < model->output_count; i++)
+        logits[i] = q[i] - model->output_zero_point;
+}
+
+refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
+{
+    uint32_t start = refold_now(ctx);
+
+    refold_adapt_begin(ctx);
+    load_input(ctx, input);
+    for (uint16_t i = 0; i < ctx->model->layer_count; i++) {
+        run_layer(ctx, &ctx->model->layers[i]);
+        if (ctx->trace)
+            trace_layer(ctx, i);
+    }
+    refold_adapt_end(ctx);
+    copy_output(ctx, logits);
+    ctx->report.infer_us = refold_now(ctx) - start;
+    return REFOLD_OK;
+}

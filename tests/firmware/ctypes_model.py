@@ -1,0 +1,119 @@
+"""The structures of refold/model.h, adapt.h and forge.h."""
+
+from __future__ import annotations
+
+import ctypes as c
+
+from ctypes_kernels import InputTable, Moments, Requant
+
+SITE_MASK_BYTES = 32
+
+
+class Call(c.Structure):
+    """refold_call."""
+
+    _fields_ = [
+        ("params", c.c_void_p),
+        ("inputs", c.c_void_p * 2),
+        ("out", c.c_void_p),
+        ("scratch", c.c_void_p),
+        ("requant", c.POINTER(Requant)),
+        ("moments", c.POINTER(Moments)),
+    ]
+
+
+class Layer(c.Structure):
+    """refold_layer."""
+
+    _fields_ = [
+        ("name", c.c_char_p),
+        ("run", c.CFUNCTYPE(None, c.POINTER(Call))),
+        ("params", c.c_void_p),
+        ("inputs", c.c_uint32 * 2),
+        ("out", c.c_uint32),
+        ("out_elements", c.c_uint32),
+        ("site", c.c_int16),
+    ]
+
+
+class Site(c.Structure):
+    """refold_site."""
+
+    _fields_ = [
+        ("layer", c.c_uint16),
+        ("channels", c.c_uint16),
+        ("pixels", c.c_uint32),
+        ("stat_shift", c.c_uint8),
+        ("requant", c.POINTER(Requant)),
+        *((n, c.c_void_p) for n in ("mean", "variance", "epsilon", "gain", "offset")),
+        ("live", c.c_void_p),
+    ]
+
+
+class Model(c.Structure):
+    """refold_model."""
+
+    _fields_ = [
+        ("abi", c.c_uint16),
+        ("name", c.c_char_p),
+        ("sha256", c.c_uint8 * 32),
+        ("input_kind", c.c_uint8),
+        ("input_bytes", c.c_uint32),
+        ("input_table", c.POINTER(InputTable)),
+        ("input", c.c_uint32),
+        ("layer_count", c.c_uint16),
+        ("layers", c.POINTER(Layer)),
+        ("site_count", c.c_uint16),
+        ("sites", c.POINTER(Site)),
+        ("default_sites", c.c_uint8 * SITE_MASK_BYTES),
+        ("output", c.c_uint32),
+        ("output_count", c.c_uint32),
+        ("output_is_s32", c.c_uint8),
+        ("output_zero_point", c.c_int8),
+        ("output_scale", c.c_float),
+        ("softmax", c.c_void_p),
+        ("activation_bytes", c.c_uint32),
+        ("scratch_bytes", c.c_uint32),
+        ("site_channels", c.c_uint32),
+        ("widest_site", c.c_uint32),
+        ("adaptation", c.c_uint8),
+    ]
+
+
+class Config(c.Structure):
+    """refold_adapt_config."""
+
+    _fields_ = [
+        *((name, c.c_uint8) for name in ("method", "stats", "rule", "interval")),
+        ("warm", c.c_uint16),
+        ("shrinkage", c.c_float),
+        ("momentum", c.c_float),
+        ("sites", c.c_uint8 * SITE_MASK_BYTES),
+    ]
+
+
+class Report(c.Structure):
+    """refold_report."""
+
+    _fields_ = [
+        ("shift_score", c.c_float),
+        ("adapt_us", c.c_uint32),
+        ("infer_us", c.c_uint32),
+        ("adapted", c.c_uint8),
+    ]
+
+
+class Forge(c.Structure):
+    """refold_forge."""
+
+    _fields_ = [
+        ("site", c.POINTER(Site)),
+        ("rule", c.c_uint8),
+        *((name, c.c_void_p) for name in ("e1", "e2", "work", "m", "b")),
+    ]
+
+
+class Score(c.Structure):
+    """refold_forge_score."""
+
+    _fields_ = [("sum", c.c_int64), ("count", c.c_uint32)]
