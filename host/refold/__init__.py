@@ -1,0 +1,39 @@
+"""Run FORGE-adapted int8 networks on boards and measure them.
+
+    >>> from pathlib import Path
+    >>> import refold
+    >>> options = refold.RunOptions(data="digits", images=100)
+    >>> result = refold.run(Path("demo.artefact"), options)  # doctest: +SKIP
+
+A script that calls :func:`run` keeps the call under ``if __name__ ==
+"__main__":``, for the parity check starts processes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from refold.report import write_report
+    from refold.result import Result, load_result
+    from refold.runner import RunOptions, run
+    from refold.schedule import Schedule
+
+__all__ = ["Result", "RunOptions", "Schedule", "load_result", "run", "write_report"]
+
+_HOMES = {
+    "Result": "result",
+    "RunOptions": "runner",
+    "Schedule": "schedule",
+    "load_result": "result",
+    "run": "runner",
+    "write_report": "report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names on first use, so that ``import refold`` stays light."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'refold' has no attribute '{name}'")
+    return getattr(import_module(f"refold.{_HOMES[name]}"), name)

@@ -1,0 +1,6 @@
+"""``python -m refold``."""
+
+from refold.cli import main
+
+if __name__ == "__main__":
+    main()

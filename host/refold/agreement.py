@@ -1,0 +1,50 @@
+"""How often the int8 network and the float model agree on the class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from refoldc.artefact import Artefact
+from refoldc.loading import load_onnx
+from refoldc.reference import Reference
+
+from refold.inputs import device_input, model_input
+
+
+def agreement(model: Path, artefact: Artefact, images: NDArray[np.uint8]) -> float:
+    """Return the percentage of images on which both choose one class.
+
+    Args:
+        model: The ONNX file that ``artefact`` was compiled from.
+        artefact: Runs as the host model, adaptation off.
+        images: Pixels [N, H, W, C].
+    """
+    reference = Reference(artefact.qgraph)
+    received = device_input(artefact.manifest.input, images)
+    integer = [int(np.argmax(reference.infer(image).logits)) for image in received]
+    return 100 * float(
+        np.mean(np.array(integer) == _float_classes(model, artefact, images))
+    )
+
+
+def _float_classes(
+    model: Path, artefact: Artefact, images: NDArray[np.uint8]
+) -> NDArray[np.int64]:
+    """Run the original model with ONNX Runtime, one image at a time."""
+    spec = artefact.manifest.input
+    real = model_input(spec.mode, images)
+    if spec.mode == "pixels":
+        real = ((real / 255 - np.array(spec.mean)) / np.array(spec.std)).astype("f4")
+    if real.ndim == 4:
+        real = np.moveaxis(real, -1, 1)
+    session = onnxruntime.InferenceSession(
+        load_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    name = session.get_inputs()[0].name
+    outputs: list[Any] = [session.run(None, {name: image[None]})[0] for image in real]
+    return np.array([int(np.argmax(output)) for output in outputs], dtype=np.int64)

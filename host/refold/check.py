@@ -1,0 +1,178 @@
+"""Bit-exact parity, checked beside the stream.
+
+What the device answered is handed, one stream at a time, to worker processes
+that run the host model (:class:`refoldc.reference.Reference`) over the same
+images. Streaming never waits for them, and they give way to it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refoldc.adapt import AdaptConfig
+from refoldc.artefact import load_artefact
+from refoldc.reference import Reference
+
+from refold.device import Reply
+
+BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+NICENESS = 10
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Claim:
+    """What a device says about one stream.
+
+    Attributes:
+        config: The adaptation it was configured with.
+        start: Its adaptation state before the first image; None is the clean one,
+            empty that of a model without sites.
+        images: As it received them [N, ...].
+        logits: int32 [N, C].
+        scores: Shift scores, float32 [N].
+        adapted: bool [N].
+        end: Its state after the last image; None where it could not be read.
+    """
+
+    config: AdaptConfig
+    start: bytes | None
+    images: NDArray[np.generic]
+    logits: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    adapted: NDArray[np.bool_]
+    end: bytes | None
+
+
+def claim(
+    config: AdaptConfig,
+    images: NDArray[np.generic],
+    replies: Sequence[Reply],
+    *,
+    start: bytes | None,
+    end: bytes | None,
+) -> Claim:
+    """Gather the replies to the first ``len(replies)`` images into a claim."""
+    return Claim(
+        config=config,
+        start=start,
+        images=images[: len(replies)],
+        logits=np.array([r.logits for r in replies], dtype=np.int32),
+        scores=np.array([r.shift_score for r in replies], dtype=np.float32),
+        adapted=np.array([r.adapted for r in replies], dtype=np.bool_),
+        end=end,
+    )
+
+
+def differing(reference: Reference, claimed: Claim) -> tuple[int, ...]:
+    """Return the positions of images whose outcome differs in any bit.
+
+    A state that differs after the last image counts as that image's.
+    """
+    reference.configure(claimed.config)
+    if claimed.start:
+        reference.load_state(claimed.start)
+    wrong = []
+    for index, image in enumerate(claimed.images):
+        outcome = reference.infer(image)
+        same = (
+            np.array_equal(outcome.logits, claimed.logits[index])
+            and np.float32(outcome.shift_score).tobytes()
+            == claimed.scores[index].tobytes()
+            and outcome.adapted == claimed.adapted[index]
+        )
+        if not same:
+            wrong.append(index)
+    last = len(claimed.images) - 1
+    strayed = claimed.end is not None and claimed.end != _state(reference)
+    if strayed and last not in wrong:
+        wrong.append(last)
+    return tuple(wrong)
+
+
+def _state(reference: Reference) -> bytes:
+    """Return the state as a device saves it: nothing where nothing can adapt."""
+    return reference.save_state() if reference.graph.sites else b""
+
+
+class Checker:
+    """Checks claims in worker processes, each with its own host model."""
+
+    def __init__(self, executor: Executor) -> None:
+        """Use ``executor``, whose workers were started by :func:`checking`."""
+        self._executor = executor
+
+    def submit(self, claimed: Claim) -> Future[tuple[int, ...]]:
+        """Queue a claim; the future gives what :func:`differing` returns."""
+        return self._executor.submit(_check, claimed)
+
+
+@contextmanager
+def checking(artefact: Path, *, workers: int | None = None) -> Iterator[Checker]:
+    """Start workers for one artefact and end them with the block.
+
+    A block left by an exception drops the claims not yet begun.
+
+    Args:
+        artefact: Compiled model directory.
+        workers: Processes; by default one a CPU.
+    """
+    with _single_threaded_blas():
+        executor = ProcessPoolExecutor(
+            max_workers=workers or os.cpu_count() or 1,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_start_worker,
+            initargs=(artefact,),
+        )
+        try:
+            yield Checker(executor)
+        except BaseException:
+            executor.shutdown(wait=True, cancel_futures=True)
+            raise
+        executor.shutdown()
+
+
+@contextmanager
+def _single_threaded_blas() -> Iterator[None]:
+    """Have processes started in the block use one thread each.
+
+    The variables are read when NumPy is imported, so this process, which has
+    imported it, is not affected.
+    """
+    before = {name: os.environ.get(name) for name in BLAS_THREADS}
+    os.environ.update(dict.fromkeys(BLAS_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+# --- in the worker ---------------------------------------------------------------
+
+_reference: Reference
+
+
+def _start_worker(artefact: Path) -> None:
+    global _reference  # noqa: PLW0603 - a worker process serves one artefact
+    _reference = Reference(load_artefact(artefact).qgraph)
+    # Ctrl-C reaches the whole group; the parent ends the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+
+
+def _check(claimed: Claim) -> tuple[int, ...]:
+    return differing(_reference, claimed)

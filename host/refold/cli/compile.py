@@ -1,0 +1,176 @@
+"""``refold compile``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from refoldc.artefact import Artefact
+from refoldc.errors import BoundMissed
+from refoldc.inspection import inspect_model
+from refoldc.memory import Limits
+from refoldc.options import CompileOptions
+from refoldc.pipeline import compile_model
+
+from refold.agreement import agreement
+from refold.boards import Board, load_board
+from refold.bounds import parse_bound
+from refold.cli.options import FOLDER, MODEL, floats
+from refold.console import watching
+from refold.data import load_data
+from refold.inputs import model_input
+
+AGREEMENT_IMAGES = 128
+
+
+@click.command(name="compile")
+@click.argument("model", type=MODEL)
+@click.option("--calib", required=True, metavar="SPEC", help="Calibration images.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    required=True,
+    type=FOLDER,
+    help="Artefact to write.",
+)
+@click.option(
+    "--calib-images",
+    type=click.IntRange(1),
+    default=512,
+    show_default=True,
+    help="How many of them to use.",
+)
+@click.option(
+    "--board", metavar="ID", help="Refuse a model that this board cannot hold."
+)
+@click.option(
+    "--mean",
+    type=floats,
+    metavar="a,b,c",
+    help="Of pixels in [0, 1], a number a channel; default 0.",
+)
+@click.option(
+    "--std",
+    type=floats,
+    metavar="a,b,c",
+    help="Of pixels in [0, 1], a number a channel; default 1.",
+)
+@click.option(
+    "--input",
+    "input_mode",
+    type=click.Choice(["pixels", "tensor"]),
+    help="What the device takes; default pixels where there are 1 or 3 channels.",
+)
+@click.option(
+    "--sites",
+    default="all",
+    show_default=True,
+    help="Sites that adapt by default: all, or numbers such as 14+6+5.",
+)
+@click.option(
+    "--adapt",
+    type=click.Choice(["none", "forge"]),
+    default="forge",
+    show_default=True,
+    help="Adaptation code and state in the firmware.",
+)
+@click.option(
+    "--calibration",
+    default="minmax",
+    show_default=True,
+    help="Activation ranges: minmax, or percentile:P.",
+)
+@click.option(
+    "--targets",
+    type=click.Choice(["mix", "bn"]),
+    default="mix",
+    show_default=True,
+    help="Moments that FORGE restores.",
+)
+@click.option(
+    "--fail-under",
+    multiple=True,
+    metavar="EXPR",
+    help="Exit 1 where this does not hold, such as agreement>=99; repeatable.",
+)
+def command(
+    model: Path,
+    calib: str,
+    output: Path,
+    calib_images: int,
+    board: str | None,
+    mean: tuple[float, ...] | None,
+    std: tuple[float, ...] | None,
+    input_mode: Literal["pixels", "tensor"] | None,
+    sites: str,
+    adapt: str,
+    calibration: str,
+    targets: Literal["mix", "bn"],
+    fail_under: tuple[str, ...],
+) -> int:
+    """Compile an ONNX model with BatchNorm to int8 C that recalibrates itself.
+
+    DIR receives the C sources, the manifest and what the host needs to check the
+    firmware.
+    """
+    bounds = [parse_bound(text, metrics=("agreement",)) for text in fail_under]
+    limits = None if board is None else board_limits(load_board(board))
+    shape = inspect_model(model).input_shape
+    options = CompileOptions(
+        mean=mean,
+        std=std,
+        input=input_mode,
+        sites=sites,
+        adapt=adapt,
+        calibration=calibration,
+        targets=targets,
+    )
+    mode = options.for_input(shape).input
+    with watching() as watch:
+        watch.stage(f"reading {calib}")
+        data = load_data(calib, split="train", limit=calib_images, shape=shape)
+        images = model_input(str(mode), data.images)
+        artefact = compile_model(
+            model, images, output, options=options, limits=limits, progress=watch.stage
+        )
+        watch.stage("comparing with the float model")
+        sample = data.images[:AGREEMENT_IMAGES]
+        agreed = agreement(model, artefact, sample)
+    _summarise(artefact, agreed, len(sample))
+    for notice in dict.fromkeys((*options.notices(shape), *artefact.manifest.notices)):
+        click.echo(f"note: {notice}")
+    for bound in bounds:
+        if not bound.holds(agreed):
+            raise BoundMissed(f"bound {bound.text} is missed: found {agreed:g}")
+    return 0
+
+
+def board_limits(board: Board) -> Limits:
+    """Return what a board offers to a model; the arena lies in one memory."""
+    memory = board.memory
+    sizes = [s for s in (memory.sram_bytes, memory.psram_bytes) if s is not None]
+    return Limits(board.id, max(sizes, default=None), memory.flash_bytes)
+
+
+def _summarise(artefact: Artefact, agreed: float, images: int) -> None:
+    manifest, memory = artefact.manifest, artefact.manifest.memory
+    origins = Counter(site.origin for site in manifest.sites)
+    targets = ", ".join(f"{count} {origin}" for origin, count in origins.items())
+    click.echo(
+        f"{artefact.path}: {len(manifest.layers)} layers, "
+        f"{manifest.model.macs:,} MACs, {manifest.model.parameters:,} parameters"
+    )
+    click.echo(
+        f"sites: {len(manifest.sites)} with "
+        f"{sum(site.channels for site in manifest.sites):,} channels"
+        + (f"; targets: {targets}" if targets else "")
+    )
+    click.echo(
+        f"memory: {memory.weights_bytes:,} bytes of constants, {memory.arena_bytes:,} "
+        f"bytes of RAM, {memory.adapt_state_bytes:,} of them adaptation state"
+    )
+    click.echo(f"same class as the float model: {agreed:.1f} % of {images} images")

@@ -1,0 +1,67 @@
+"""``refold doctor``."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+import click
+from rich.table import Table
+
+from refold.boards import DEFAULT_BOARD, load_board
+from refold.console import OUT
+from refold.errors import UserError
+from refold.resources import boards_dir, bundled_model, firmware_dir
+from refold.result import tool_versions
+from refold.toolchain import find_compiler
+
+OPTIONAL = {
+    "esptool": ("hw", "puts firmware on ESP32 boards"),
+    "platformio": ("hw", "builds firmware for ESP32 boards"),
+    "torch": ("train", "trains the bundled networks"),
+    "ziglang": ("zig", "a C compiler where the system has none"),
+}
+
+Finding = tuple[str, bool, str]
+"""What was looked for, whether it is there, and its version or the remedy."""
+
+
+@click.command(name="doctor")
+def command() -> int:
+    """Show what is installed, and what to do about what is not.
+
+    Exits 2 where something is missing that every use of refold needs.
+    """
+    needed, optional = list(_needed()), list(_optional())
+    table = Table("", "what", "")
+    for name, found, text in (*needed, *optional):
+        table.add_row("ok" if found else "--", name, text)
+    OUT.print(table)
+    return 0 if all(found for _, found, _ in needed) else 2
+
+
+def _needed() -> Iterator[Finding]:
+    yield "system", True, platform.platform()
+    for name, number in tool_versions().items():
+        yield name, True, number
+    try:
+        compiler = find_compiler(load_board(DEFAULT_BOARD).toolchain)
+    except UserError as error:
+        yield "C compiler", False, str(error)
+    else:
+        yield "C compiler", True, " ".join(compiler.command)
+    for locate in (firmware_dir, boards_dir, bundled_model):
+        name = locate.__name__.replace("_", " ")
+        try:
+            yield name, True, str(locate())
+        except UserError as error:
+            yield name, False, str(error)
+
+
+def _optional() -> Iterator[Finding]:
+    for name, (extra, use) in OPTIONAL.items():
+        try:
+            yield name, True, version(name)
+        except PackageNotFoundError:
+            yield name, False, f"{use}: pip install 'refold[{extra}]'"

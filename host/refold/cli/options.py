@@ -1,0 +1,28 @@
+"""Options and parameter types that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from refold.boards import DEFAULT_BOARD
+
+MODEL = click.Path(path_type=Path)
+"""Not checked here: the compiler's message for a missing model is the better one."""
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+board_option = click.option(
+    "--board",
+    default=DEFAULT_BOARD,
+    show_default=True,
+    metavar="ID",
+    help="Board to build for; 'refold boards' lists them.",
+)
+
+
+def floats(text: str) -> tuple[float, ...]:
+    """Read numbers separated by commas; click reports what cannot be read."""
+    return tuple(float(part) for part in text.split(","))

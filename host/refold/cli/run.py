@@ -1,0 +1,138 @@
+"""``refold run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from refold.cli.options import FILE, FOLDER, board_option
+from refold.console import show_result, watching
+from refold.junit import write_junit
+from refold.report import write_report
+from refold.result import Result, Verdict, write_result
+from refold.runner import RunOptions, run
+from refold.schedule import Schedule
+
+EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0}
+
+
+@click.command(name="run")
+@click.argument("artefact", metavar="DIR", type=FOLDER)
+@click.option("--data", required=True, metavar="SPEC", help="Labelled images.")
+@board_option
+@click.option("--port", metavar="URL", help="Where the board is attached.")
+@click.option(
+    "--corruptions",
+    default="all",
+    show_default=True,
+    metavar="all|none|LIST",
+    help="Which of the 15 corruptions to stream, besides clean images.",
+)
+@click.option("--severity", type=click.IntRange(1, 5), default=5, show_default=True)
+@click.option(
+    "--adapt",
+    default="off,forge",
+    show_default=True,
+    metavar="MODES",
+    help="Modes to compare, such as off,forge,forge:a=0.7;stats=exact.",
+)
+@click.option("--images", type=click.IntRange(1), help="Stream only so many.")
+@click.option(
+    "--stream",
+    type=click.Choice(["reset", "continual"]),
+    default="reset",
+    show_default=True,
+    help="Whether adaptation starts anew with each stream.",
+)
+@click.option(
+    "--switch-every",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Change the corruption after N images (continual).",
+)
+@click.option("--rounds", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--shuffle", is_flag=True, help="Another order of images each repeat.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--json", "json_file", type=FILE, help="Write the result there.")
+@click.option("--html", "html_file", type=FILE, help="Write a report there.")
+@click.option("--junit", "junit_file", type=FILE, help="Write JUnit XML there.")
+@click.option(
+    "--fail-under",
+    multiple=True,
+    metavar="EXPR",
+    help="Exit 1 where this does not hold, such as forge.gain>=20; repeatable.",
+)
+@click.option(
+    "--check/--no-check",
+    default=True,
+    help="Compare every reply with the host model bit for bit (default).",
+)
+def command(
+    artefact: Path,
+    data: str,
+    board: str,
+    port: str | None,
+    corruptions: str,
+    severity: int,
+    adapt: str,
+    images: int | None,
+    stream: Literal["reset", "continual"],
+    switch_every: int | None,
+    rounds: int,
+    repeats: int,
+    shuffle: bool,
+    seed: int,
+    json_file: Path | None,
+    html_file: Path | None,
+    junit_file: Path | None,
+    fail_under: tuple[str, ...],
+    check: bool,
+) -> int:
+    """Stream images through a board's firmware and score the replies.
+
+    DIR is what 'refold compile' wrote; the firmware is built into it where it is
+    missing.
+    """
+    options = RunOptions(
+        data=data,
+        board=board,
+        port=port,
+        corruptions=corruptions,
+        severity=severity,
+        adapt=adapt,
+        images=images,
+        schedule=Schedule(
+            stream=stream,
+            switch_every=switch_every,
+            rounds=rounds,
+            repeats=repeats,
+            shuffle=shuffle,
+            seed=seed,
+        ),
+        check=check,
+        fail_under=fail_under,
+    )
+    with watching() as watch:
+        result = run(artefact, options, watch=watch)
+    save(result, json_file=json_file, html_file=html_file, junit_file=junit_file)
+    show_result(result)
+    return EXIT_CODES[result.verdict]
+
+
+def save(
+    result: Result,
+    *,
+    json_file: Path | None = None,
+    html_file: Path | None = None,
+    junit_file: Path | None = None,
+) -> None:
+    """Write the files that were asked for."""
+    if json_file is not None:
+        write_result(result, json_file)
+    if html_file is not None:
+        write_report([(result.model.name, result)], html_file)
+    if junit_file is not None:
+        write_junit(result, junit_file)

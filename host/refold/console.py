@@ -1,0 +1,163 @@
+"""What the terminal shows: progress and tables. Uses rich; decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from refold import score
+from refold.result import Result, Run
+from refold.schedule import Step
+from refold.watch import Watch
+
+OUT = Console()
+ERR = Console(stderr=True)
+
+
+class ProgressWatch(Watch):
+    """Shows a run as one bar over all images."""
+
+    def __init__(self, progress: Progress) -> None:
+        """Draw with ``progress``, which is live already."""
+        self._progress = progress
+        self._task = progress.add_task("starting", total=None)
+
+    def stage(self, text: str) -> None:
+        """Show what is being done."""
+        self._progress.update(self._task, description=text)
+
+    def plan(self, images: int) -> None:
+        """Give the bar its length."""
+        self._progress.update(self._task, total=images)
+
+    def step(self, step: Step) -> None:
+        """Show which stream runs."""
+        self.stage(f"{step.mode.text}: {step.corruption.replace('_', ' ')}")
+
+    def image(self) -> None:
+        """Advance the bar."""
+        self._progress.advance(self._task)
+
+
+@contextmanager
+def watching() -> Iterator[ProgressWatch]:
+    """Show progress on stderr while the block runs."""
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=ERR,
+        transient=True,
+        disable=not ERR.is_terminal,
+    ) as progress:
+        yield ProgressWatch(progress)
+
+
+def accuracy_table(result: Result) -> Table:
+    """Return accuracy per corruption and mode, with the difference to off."""
+    table = Table(title=f"{result.model.name} on {result.board.id}: top-1, %")
+    columns = _columns(result)
+    table.add_column("corruption")
+    for column in columns:
+        table.add_column(column.title, justify="right", overflow="fold")
+    names = dict.fromkeys(name for c in columns for name in c.accuracy)
+    for name in names:
+        table.add_row(name.replace("_", " "), *(c.cell(name) for c in columns))
+    table.add_section()
+    table.add_row("mean of corrupted", *(c.mean for c in columns), style="bold")
+    return table
+
+
+@dataclass(frozen=True)
+class _Column:
+    """One mode of the table; ``plain`` is the accuracy off, if it is compared."""
+
+    title: str
+    accuracy: dict[str, float]
+    plain: dict[str, float]
+    mean: str
+
+    def cell(self, name: str) -> str:
+        """Return the accuracy in one row."""
+        if name not in self.accuracy:
+            return ""
+        text = f"{self.accuracy[name]:.1f}"
+        if name not in self.plain:
+            return text
+        return f"{text} ({self.accuracy[name] - self.plain[name]:+.1f})"
+
+
+def _columns(result: Result) -> list[_Column]:
+    off = result.run("off")
+    plain = dict(score.by_corruption(off)) if off else {}
+    return [
+        _Column(
+            title=run.adapt,
+            accuracy=dict(score.by_corruption(run)),
+            plain={} if run is off else plain,
+            mean=_mean(run, result.gain),
+        )
+        for run in result.runs
+    ]
+
+
+def _mean(run: Run, gain: dict[str, float]) -> str:
+    if run.mean_accuracy is None:
+        return ""
+    points = f" ({gain[run.adapt]:+.1f})" if run.adapt in gain else ""
+    return f"{run.mean_accuracy:.1f}{points}"
+
+
+def cost_table(result: Result) -> Table:
+    """Return time and parity per mode."""
+    table = Table(title="per image, the slowest stream; times in ms")
+    table.add_column("mode", overflow="fold")
+    for title in ("p50", "p95", "of it adaptation", "images", "streaming, s"):
+        table.add_column(title, justify="right")
+    table.add_column("parity mismatches", justify="right")
+    for run in result.runs:
+        streams = [s for s in run.streams if s.images]
+        table.add_row(
+            run.adapt,
+            _slowest(s.latency_us.p50 for s in streams),
+            _slowest(s.latency_us.p95 for s in streams),
+            _slowest(s.adapt_us.p50 for s in streams),
+            str(sum(s.images for s in streams)),
+            f"{run.seconds:.1f}",
+            _mismatches(s.parity_mismatches for s in streams),
+        )
+    return table
+
+
+def _slowest(times_us: Iterable[int]) -> str:
+    return f"{max(times_us, default=0) / 1000:.3f}"
+
+
+def _mismatches(counts: Iterable[int | None]) -> str:
+    known = [count for count in counts if count is not None]
+    return str(sum(known)) if known else "not checked"
+
+
+def show_result(result: Result) -> None:
+    """Print the tables of a result, and why it is no pass, if it is none."""
+    if any(s.images for run in result.runs for s in run.streams):
+        OUT.print(accuracy_table(result))
+        OUT.print(cost_table(result))
+    for reason in result.reasons:
+        # Not wrapped: the reason may hold a command to copy.
+        text = f"{result.verdict}: {reason}"
+        ERR.print(text, markup=False, highlight=False, soft_wrap=True)

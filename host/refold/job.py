@@ -1,0 +1,104 @@
+"""What a run will do, found to be in order before any board is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from refoldc.artefact import Artefact, load_artefact
+
+from refold import bounds
+from refold.boards import Board, load_board
+from refold.data import DataSet, load_data
+from refold.errors import UserError
+from refold.modes import Mode, parse_modes
+from refold.schedule import CLEAN, Schedule, Step, parse_corruptions, plan_steps
+from refold.watch import Watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What to run; the fields are the options of ``refold run``."""
+
+    data: str
+    board: str = "native"
+    port: str | None = None
+    corruptions: str = "all"
+    severity: int = 5
+    adapt: str = "off,forge"
+    images: int | None = None
+    schedule: Schedule = field(default_factory=Schedule)
+    check: bool = True
+    fail_under: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What :func:`prepare` found to be in order; ``steps`` in the order they run."""
+
+    artefact: Artefact
+    board: Board
+    data: DataSet
+    modes: tuple[Mode, ...]
+    steps: tuple[Step, ...]
+    bounds: tuple[bounds.Bound, ...]
+    options: RunOptions
+
+
+def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
+    """Check everything the user may have got wrong.
+
+    Raises:
+        UserError, RefoldcError: Something is.
+    """
+    artefact = load_artefact(path)
+    manifest = artefact.manifest
+    board = load_board(options.board)
+    modes = parse_modes(options.adapt, sites=len(manifest.sites))
+    _check_code(path, artefact, modes)
+    limits = tuple(bounds.parse_bound(text) for text in options.fail_under)
+    corruptions = parse_corruptions(options.corruptions)
+    watch.stage(f"reading {options.data}")
+    data = load_data(
+        options.data,
+        split="test",
+        limit=options.images,
+        shape=tuple(manifest.input.shape),
+    )
+    streams = _streams(data, corruptions, options.severity)
+    bounds.check_bounds(
+        limits,
+        modes=[mode.text for mode in modes],
+        clean=(CLEAN, 0) in streams,
+        corrupted=bool(corruptions),
+        checked=options.check,
+    )
+    steps = plan_steps(options.schedule, modes, streams, images=len(data.labels))
+    return Job(artefact, board, data, modes, tuple(steps), limits, options)
+
+
+def _check_code(path: Path, artefact: Artefact, modes: Sequence[Mode]) -> None:
+    compiled = artefact.manifest.adapt
+    for mode in modes:
+        if mode.config.method != "off" and compiled == "none":
+            raise UserError(
+                f"{path} contains no code for mode '{mode.text}': it was compiled with "
+                "--adapt none; compile it again with 'refold compile … --adapt forge', "
+                "or run with --adapt off"
+            )
+
+
+def _streams(
+    data: DataSet, corruptions: Sequence[str], severity: int
+) -> list[tuple[str, int]]:
+    streams = [(name, severity) for name in corruptions]
+    if data.has_clean:
+        streams.insert(0, (CLEAN, 0))
+    if not streams:
+        raise UserError(
+            f"{data.spec} has no clean images and --corruptions is none: nothing to "
+            "stream; choose --corruptions"
+        )
+    data.require(streams)
+    return streams

@@ -1,0 +1,149 @@
+"""What a run has seen, and the result and verdict that follow from it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from msgspec import structs
+
+from refold import bounds, score
+from refold.build import Build
+from refold.device import Hello, Reply
+from refold.job import Job
+from refold.modes import Mode
+from refold.result import (
+    SCHEMA,
+    BoardRecord,
+    DataRecord,
+    Memory,
+    Model,
+    Result,
+    Run,
+    Verdict,
+    tool_versions,
+)
+from refold.schedule import CLEAN, Step
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One stream's replies; ``checked`` gives the differing positions."""
+
+    step: Step
+    replies: Sequence[Reply]
+    seconds: float
+    checked: Future[tuple[int, ...]] | None
+
+    @property
+    def mismatches(self) -> int | None:
+        """How many images differ; waits for the check. None without one."""
+        return None if self.checked is None else len(self.checked.result())
+
+
+@dataclass(eq=False)
+class Ledger:
+    """What has been seen so far; grows by one entry a stream."""
+
+    hello: Hello | None = None
+    port: str | None = None
+    failure: str | None = None
+    entries: list[Entry] = field(default_factory=list)
+
+
+def conclude(job: Job, built: Build, ledger: Ledger) -> Result:
+    """Compose the result and judge it; a lost board leaves bounds unjudged."""
+    result = _compose(job, built, ledger)
+    complaints = tuple(_parity_complaints(job, ledger))
+    reasons = complaints
+    verdict: Verdict = "pass"
+    if ledger.failure is not None:
+        verdict, reasons = "infra", (*reasons, ledger.failure)
+    else:
+        reasons = (*reasons, *bounds.missed(job.bounds, result))
+    if complaints or (reasons and verdict == "pass"):
+        verdict = "fail"
+    return structs.replace(result, verdict=verdict, reasons=reasons)
+
+
+def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
+    manifest, options, hello = job.artefact.manifest, job.options, ledger.hello
+    runs = tuple(_run_record(job, ledger, mode) for mode in job.modes)
+    return Result(
+        schema=SCHEMA,
+        tool=tool_versions(),
+        verdict="pass",
+        complete=ledger.failure is None,
+        model=Model(
+            name=manifest.model.name,
+            sha256=manifest.model.sha256,
+            macs=manifest.model.macs,
+            parameters=manifest.model.parameters,
+            sites=len(manifest.sites),
+            site_channels=sum(site.channels for site in manifest.sites),
+        ),
+        memory=Memory(
+            arena_bytes=manifest.memory.arena_bytes,
+            weights_bytes=manifest.memory.weights_bytes,
+            adapt_state_bytes=manifest.memory.adapt_state_bytes,
+            code_bytes=built.code_bytes or 0,
+        ),
+        board=BoardRecord(
+            id=job.board.id,
+            chip=hello.chip if hello else None,
+            build=built.build_hash,
+            port=ledger.port,
+        ),
+        data=DataRecord(
+            spec=options.data,
+            images=len(job.data.labels),
+            severity=options.severity,
+            seed=options.schedule.seed,
+            sha256=job.data.sha256,
+        ),
+        runs=runs,
+        gain=score.gains(runs),
+    )
+
+
+def _run_record(job: Job, ledger: Ledger, mode: Mode) -> Run:
+    entries = [entry for entry in ledger.entries if entry.step.mode is mode]
+    streams = [
+        score.score_stream(
+            entry.step.key,
+            entry.replies,
+            labels=job.data.labels[entry.step.indices],
+            parity_mismatches=entry.mismatches,
+        )
+        for entry in entries
+    ]
+    return score.score_run(
+        mode.text, streams, seconds=sum(entry.seconds for entry in entries)
+    )
+
+
+def _parity_complaints(job: Job, ledger: Ledger) -> Iterator[str]:
+    """Say, for each stream that differs, where first and how to run it again."""
+    for entry in ledger.entries:
+        if entry.mismatches and entry.checked is not None:
+            first = entry.checked.result()[0]
+            yield (
+                f"parity: {entry.mismatches} of {len(entry.replies)} images differ "
+                f"from the host model in stream {entry.step.corruption} under "
+                f"'{entry.step.mode.text}', first image {first}; run it alone with: "
+                f"{_again(job, entry.step)}"
+            )
+
+
+def _again(job: Job, step: Step) -> str:
+    """Return the command that repeats one stream."""
+    options = job.options
+    words = ["refold", "run", str(job.artefact.path), "--data", options.data]
+    words += ["--board", options.board, "--severity", str(options.severity)]
+    words += ["--corruptions", "none" if step.corruption == CLEAN else step.corruption]
+    words += ["--adapt", step.mode.text, "--seed", str(options.schedule.seed)]
+    if options.images is not None:
+        words += ["--images", str(options.images)]
+    return shlex.join(words)

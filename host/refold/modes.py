@@ -1,0 +1,213 @@
+"""Adaptation modes: the strings of ``--adapt`` and what they configure.
+
+A mode is ``off`` or ``forge[:key=value;...]``. Several are separated by commas,
+so no value contains one. The canonical form, which results carry, keeps the
+values as they were written and puts the keys in the order of ``KEYS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+from refoldc.adapt import AdaptConfig
+
+from refold.errors import UserError
+from refold.facts import INTERVAL_MAX
+
+KEYS = (
+    *("sites", "gate", "stats", "rule", "a", "m", "d", "k", "window"),
+    *("sigma", "lambda", "interval", "warm"),
+)
+"""Every key any method knows, in canonical order."""
+
+METHODS = ("off", "forge", "pace", "forge+pace")
+WARM_MAX = 65535
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One adaptation mode.
+
+    Attributes:
+        text: Canonical form, the key of results.
+        config: What the device is configured with.
+    """
+
+    text: str
+    config: AdaptConfig
+
+
+def parse_modes(text: str, *, sites: int) -> tuple[Mode, ...]:
+    """Return the modes of a comma-separated list, in its order.
+
+    Args:
+        text: For instance ``off,forge:a=0.7``.
+        sites: Number of recalibration sites in the model.
+
+    Raises:
+        UserError: A method, key or value is unknown, or a mode comes twice.
+    """
+    modes = tuple(parse_mode(part, sites=sites) for part in text.split(","))
+    names = [mode.text for mode in modes]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(
+                f"--adapt {text}: mode '{name}' is given twice; name each mode once"
+            )
+    return modes
+
+
+def parse_mode(text: str, *, sites: int) -> Mode:
+    """Return the one mode that ``text`` describes; see :func:`parse_modes`.
+
+    ``rule=published`` implies exact statistics, a = 1 and no warm start where the
+    mode does not say otherwise.
+    """
+    method, _, tail = text.strip().partition(":")
+    _check_method(method)
+    values = _pairs(text, tail)
+    if method == "off":
+        if values:
+            raise UserError(f"--adapt {text}: 'off' takes no keys; write 'off'")
+        return Mode("off", AdaptConfig(method="off"))
+    fields = _fields(text, values, sites)
+    published = fields.get("rule") == "published"
+    base = AdaptConfig.published() if published else AdaptConfig()
+    return Mode(_canonical(method, values), replace(base, **fields))
+
+
+def _check_method(method: str) -> None:
+    if method not in METHODS:
+        raise UserError(
+            f"--adapt: unknown method '{method}'{_hint(method, METHODS)}; "
+            "expected off or forge[:key=value;...]"
+        )
+    if method not in ("off", "forge"):
+        raise UserError(
+            f"--adapt {method}: this version of refold has no PACE, and no artefact "
+            "can contain it; use off or forge, or drop the mode"
+        )
+
+
+def _pairs(text: str, tail: str) -> dict[str, str]:
+    """Split ``k=v;k=v`` and refuse keys that are unknown or repeated."""
+    values: dict[str, str] = {}
+    for item in filter(None, tail.split(";")):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if key not in KEYS:
+            raise UserError(
+                f"--adapt {text}: unknown key '{key}'{_hint(key, KEYS)}; "
+                f"known keys: {', '.join(_READERS)}"
+            )
+        if not equals or not value:
+            raise UserError(f"--adapt {text}: key '{key}' has no value; write {key}=…")
+        if key in values:
+            raise UserError(f"--adapt {text}: key '{key}' is given twice")
+        values[key] = value
+    return values
+
+
+def _canonical(method: str, values: Mapping[str, str]) -> str:
+    ordered = ";".join(f"{key}={values[key]}" for key in KEYS if key in values)
+    return f"{method}:{ordered}" if ordered else method
+
+
+def _fields(text: str, values: Mapping[str, str], sites: int) -> dict[str, Any]:
+    """Turn the pairs into keyword arguments of :class:`AdaptConfig`."""
+    fields: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in _READERS:
+            raise UserError(
+                f"--adapt {text}: key '{key}' does not belong to forge; "
+                f"its keys are {', '.join(_READERS)}"
+            )
+        name, read = _READERS[key]
+        try:
+            result = read(value, sites)
+        except ValueError as error:
+            raise UserError(f"--adapt {text}: {key}={value}: {error}") from None
+        if name:
+            fields[name] = result
+    return fields
+
+
+def _hint(word: str, known: tuple[str, ...]) -> str:
+    match = get_close_matches(word, known, n=1)
+    return f" (did you mean '{match[0]}'?)" if match else ""
+
+
+# --- values: each reader takes the text and the number of sites ----------------
+
+
+def _sites(text: str, sites: int) -> tuple[int, ...] | None:
+    if text == "all":
+        return tuple(range(sites))
+    try:
+        chosen = tuple(sorted({int(part) for part in text.split("+")}))
+    except ValueError:
+        raise ValueError("expected 'all' or site numbers such as 14+6+5") from None
+    if not sites or chosen[0] < 0 or chosen[-1] >= sites:
+        raise ValueError(
+            f"the model has {sites} sites, numbered from 0; 'refold inspect' lists them"
+        )
+    return chosen
+
+
+def _gate(text: str, _sites: int) -> None:
+    if text != "off":
+        raise ValueError("this version of refold has no gates; expected gate=off")
+
+
+def _choice(*allowed: str) -> Callable[[str, int], str]:
+    def read(text: str, _sites: int) -> str:
+        if text not in allowed:
+            raise ValueError(f"expected {' or '.join(allowed)}")
+        return text
+
+    return read
+
+
+def _integer(low: int, high: int) -> Callable[[str, int], int]:
+    def read(text: str, _sites: int) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise ValueError(f"expected a whole number from {low} to {high}")
+        return value
+
+    return read
+
+
+def _fraction(*, zero: bool) -> Callable[[str, int], float]:
+    """Read a number in [0, 1], or in (0, 1] without ``zero``; also as ``1/640``."""
+    interval = "[0, 1]" if zero else "(0, 1]"
+
+    def read(text: str, _sites: int) -> float:
+        top, slash, bottom = text.partition("/")
+        try:
+            value = float(top) / (float(bottom) if slash else 1.0)
+        except (ValueError, ZeroDivisionError):
+            value = -1.0
+        if not (0 <= value <= 1) or (value == 0 and not zero):
+            raise ValueError(f"expected a number in {interval}")
+        return value
+
+    return read
+
+
+_READERS: Mapping[str, tuple[str, Callable[[str, int], Any]]] = {
+    "sites": ("sites", _sites),
+    "gate": ("", _gate),
+    "stats": ("stats", _choice("lagged", "exact")),
+    "rule": ("rule", _choice("published", "refold")),
+    "a": ("shrinkage", _fraction(zero=True)),
+    "m": ("momentum", _fraction(zero=False)),
+    "interval": ("interval", _integer(1, INTERVAL_MAX)),
+    "warm": ("warm", _integer(0, WARM_MAX)),
+}
+"""Keys of forge in canonical order: field of AdaptConfig and how to read it."""

@@ -1,0 +1,207 @@
+"""The result of a run: the structures behind ``result.json``.
+
+Keys and units are a contract (schema ``refold.result/1``); keys may be added,
+never renamed. Accuracies are percentages, times microseconds of the device's
+clock, ``seconds`` of the host's.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Literal
+
+import msgspec
+
+from refoldc.version import VERSION
+
+from refold.errors import UserError
+
+SCHEMA = "refold.result/1"
+LIBRARIES = ("numpy", "pillow", "scipy", "onnx", "onnxruntime")
+
+Verdict = Literal["pass", "fail", "infra", "skipped"]
+
+
+class Percentiles(msgspec.Struct, frozen=True):
+    """Of one stream's images, nearest rank."""
+
+    p50: int
+    p95: int
+    max: int
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
+    """One corruption streamed under one mode.
+
+    Attributes:
+        parity_mismatches: Images whose device output differs from the host
+            model in any bit; null where it was not checked.
+        gate: Fraction of images with the gate open, null without a gate.
+        energy_mj: Per image, null where it is not measured.
+        round, repeat, segment: Counted from 0.
+        blocks: Correct images in each of consecutive, equally long parts of the
+            stream (the last may be shorter), for plots along it.
+        latency_quantiles_us: Inference time at 0, 5, ... 100 %.
+    """
+
+    corruption: str
+    severity: int
+    images: int
+    correct: int
+    accuracy: float
+    parity_mismatches: int | None
+    frames_resent: int
+    latency_us: Percentiles
+    adapt_us: Percentiles
+    forward_passes: int
+    adapted_images: int
+    gate: float | None
+    energy_mj: float | None
+    round: int
+    repeat: int
+    segment: int
+    blocks: tuple[int, ...] = ()
+    block_images: int = 0
+    latency_quantiles_us: tuple[int, ...] = ()
+    mean_shift_score: float = 0.0
+
+    @property
+    def corrupted(self) -> bool:
+        """Whether this is not the clean stream."""
+        return self.corruption != "clean"
+
+    @property
+    def key(self) -> tuple[str, int, int, int, int]:
+        """What tells this stream from the others of its run."""
+        where = (self.round, self.repeat, self.segment)
+        return (self.corruption, self.severity, *where)
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """All streams under one mode; ``seconds`` is streaming, without checking."""
+
+    adapt: str
+    mean_accuracy: float | None
+    clean_accuracy: float | None
+    seconds: float
+    streams: tuple[Stream, ...]
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """The compiled model; ``site_channels`` is the sum over its sites."""
+
+    name: str
+    sha256: str
+    macs: int
+    parameters: int
+    sites: int
+    site_channels: int
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """What the firmware occupies; ``code_bytes`` 0 where it is unknown."""
+
+    arena_bytes: int
+    weights_bytes: int
+    adapt_state_bytes: int
+    code_bytes: int
+
+
+class BoardRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The board that answered; ``chip`` and ``port`` null where none did."""
+
+    id: str
+    chip: str | None
+    build: str
+    port: str | None
+
+
+class DataRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The images streamed; ``images`` is the length of one whole stream."""
+
+    spec: str
+    images: int
+    severity: int
+    seed: int
+    sha256: str
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of ``result.json``; ``reasons`` say why it is no pass."""
+
+    schema: str
+    tool: dict[str, str]
+    verdict: Verdict
+    complete: bool
+    model: Model
+    memory: Memory
+    board: BoardRecord
+    data: DataRecord
+    runs: tuple[Run, ...]
+    gain: dict[str, float]
+    reasons: tuple[str, ...] = ()
+
+    def run(self, adapt: str) -> Run | None:
+        """Return the run under a canonical mode, if there is one."""
+        return next((run for run in self.runs if run.adapt == adapt), None)
+
+
+def tool_versions() -> dict[str, str]:
+    """Return the versions every result is stamped with."""
+    libraries = {name: version(name) for name in LIBRARIES}
+    return {"refold": VERSION, **libraries, "python": python_version()}
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file beside its place and rename it, so that it is never half there.
+
+    Raises:
+        UserError: The place cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"cannot write {path}: {error.strerror}; choose another place"
+        ) from None
+
+
+def write_result(result: Result, path: Path) -> None:
+    """Write ``result`` as indented JSON; see :func:`write_text`."""
+    encoded = msgspec.json.format(msgspec.json.encode(result), indent=2)
+    write_text(path, encoded.decode() + "\n")
+
+
+def load_result(path: Path) -> Result:
+    """Read a ``result.json``.
+
+    Raises:
+        UserError: The file is missing, no result, or of another schema.
+    """
+    try:
+        result = msgspec.json.decode(path.read_bytes(), type=Result)
+    except OSError as error:
+        raise UserError(
+            f"cannot read {path}: {error.strerror}; expected a result.json that "
+            "'refold run --json' wrote"
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{path} is no refold result: {error}; expected a result.json that "
+            "'refold run --json' wrote"
+        ) from None
+    if result.schema != SCHEMA:
+        raise UserError(
+            f"{path} has schema '{result.schema}', expected '{SCHEMA}'; "
+            "read it with the refold that wrote it"
+        )
+    return result

@@ -1,0 +1,126 @@
+"""Run an artefact on a board: stream, check, score.
+
+:func:`run` reads as the order of events. Whatever the user may have got wrong
+is found before the board is touched; whatever goes wrong on the way to the
+board or on it ends the run with the results so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from numpy.typing import NDArray
+
+from refold.board_session import connect
+from refold.build import Build, build
+from refold.check import Checker, checking, claim
+from refold.device import Device, Reply
+from refold.errors import InfraError
+from refold.inputs import device_input
+from refold.job import Job, RunOptions, prepare
+from refold.ledger import Entry, Ledger, conclude
+from refold.result import Result
+from refold.schedule import Step
+from refold.watch import Watch
+
+__all__ = ["RunOptions", "run"]
+
+Pictures = Callable[[str, int], NDArray[Any]]
+"""From corruption and severity to images [N, ...] as the device takes them."""
+
+
+def run(artefact: Path, options: RunOptions, *, watch: Watch | None = None) -> Result:
+    """Stream data through the firmware of an artefact and score the replies.
+
+    Args:
+        artefact: Compiled model directory; the firmware is built into it where
+            it is missing.
+        options: What to stream.
+        watch: Told about progress.
+
+    Returns:
+        The result. Its verdict is ``fail`` where a bound or parity is missed and
+        ``infra`` where the board was lost; it then holds what was seen till then.
+
+    Raises:
+        UserError, RefoldcError: The input or the environment is at fault.
+    """
+    watch = watch or Watch()
+    job = prepare(artefact, options, watch)
+    watch.stage(f"building firmware for {job.board.id}")
+    built = build(artefact, job.board)
+    ledger = Ledger()
+    if options.check:
+        with checking(artefact) as checker:
+            _stream_all(job, built, ledger, checker, watch)
+            watch.stage("finishing the parity check")
+    else:
+        _stream_all(job, built, ledger, None, watch)
+    return conclude(job, built, ledger)
+
+
+def _stream_all(
+    job: Job, built: Build, ledger: Ledger, checker: Checker | None, watch: Watch
+) -> None:
+    """Run every step; a lost board ends it and leaves the reason in the ledger."""
+    pictures = _pictures(job)
+    watch.stage(f"connecting to {job.board.id}")
+    try:
+        with connect(job.board, built, job.options.port) as device:
+            ledger.hello = device.hello()
+            ledger.port = device.port
+            watch.plan(sum(len(step.indices) for step in job.steps))
+            for step in job.steps:
+                watch.step(step)
+                _stream(device, step, pictures, ledger, checker, watch)
+    except InfraError as error:
+        ledger.failure = str(error)
+
+
+def _pictures(job: Job) -> Pictures:
+    """Return where images come from, remembering them as the schedule needs.
+
+    Under ``reset`` a stream's images are used up before the next one's, under
+    ``continual`` they come back.
+    """
+    spec, seed = job.artefact.manifest.input, job.options.schedule.seed
+    keep = 1 if job.options.schedule.stream == "reset" else None
+
+    @lru_cache(maxsize=keep)
+    def images(corruption: str, severity: int) -> NDArray[Any]:
+        return device_input(spec, job.data.stream(corruption, severity, seed))
+
+    return images
+
+
+def _stream(
+    device: Device,
+    step: Step,
+    pictures: Pictures,
+    ledger: Ledger,
+    checker: Checker | None,
+    watch: Watch,
+) -> None:
+    """Run one step and enter what was answered, all of it or not."""
+    images = pictures(step.corruption, step.severity)[step.indices]
+    replies: list[Reply] = []
+    start = end = None
+    began = perf_counter()
+    try:
+        device.begin(step.mode.config, keep_state=not step.fresh)
+        start = None if step.fresh or checker is None else device.read_state()
+        for reply in device.run(image.tobytes() for image in images):
+            replies.append(reply)
+            watch.image()
+        end = None if checker is None else device.read_state()
+    finally:
+        seconds = perf_counter() - began
+        checked = None
+        if checker is not None and (step.fresh or start is not None):
+            claimed = claim(step.mode.config, images, replies, start=start, end=end)
+            checked = checker.submit(claimed)
+        ledger.entries.append(Entry(step, replies, seconds, checked))

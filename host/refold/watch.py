@@ -1,0 +1,21 @@
+"""How a run tells what it is doing."""
+
+from __future__ import annotations
+
+from refold.schedule import Step
+
+
+class Watch:
+    """Observes a run; override what is of interest."""
+
+    def stage(self, text: str) -> None:
+        """Begin something that takes a while."""
+
+    def plan(self, images: int) -> None:
+        """Announce how many images will be streamed in all."""
+
+    def step(self, step: Step) -> None:
+        """Begin a stream."""
+
+    def image(self) -> None:
+        """One image was answered."""

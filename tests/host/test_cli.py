@@ -1,0 +1,437 @@
+"""The command line on a native board: outputs, exit codes, one message a fault."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+from sample_results import two_modes
+from small_model import write_data, write_model
+from virtual_device import Script, VirtualDevice
+
+from refold import board_session
+from refold.boards import Memory
+from refold.cli import compile as compile_command
+from refold.cli import status
+from refold.console import ProgressWatch
+from refold.device import Device
+from refold.result import load_result, write_result
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def refold(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Return a function that runs the command line: code, stdout, stderr."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        code = status([str(word) for word in words])
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """Compile the small network through the command line, once."""
+    folder = tmp_path_factory.mktemp("cli")
+    model = write_model(folder / "small.onnx")
+    data = write_data(folder / "small.npz")
+    artefact = folder / "small.refold"
+    assert 0 == status(["compile", str(model), "--calib", data, "-o", str(artefact)])
+    return SimpleNamespace(folder=folder, model=model, data=data, artefact=artefact)
+
+
+# --- what works --------------------------------------------------------------------
+
+
+def test_help_lists_the_commands(refold: Call) -> None:
+    """Every command is listed with what it does."""
+    code, out, _ = refold("--help")
+    assert 0 == code
+    for name in ("demo", "inspect", "compile", "build", "run", "report", "doctor"):
+        assert name in out
+
+
+def test_compile_summarises(refold: Call, place: Any, tmp_path: Path) -> None:
+    """Layers, sites, memory and agreement with the float model are printed."""
+    code, out, _ = refold(
+        "compile", place.model, "--calib", place.data, "-o", tmp_path / "a"
+    )
+    assert 0 == code
+    for expected in ("3 layers", "sites: 1 with 6 channels", "bytes of RAM", "note: "):
+        assert expected in out
+    assert (tmp_path / "a" / "model.c").is_file()
+
+
+def test_inspect_shows_sites(refold: Call, place: Any) -> None:
+    """The folded convolution is a site with exact targets."""
+    code, out, _ = refold("inspect", place.model)
+    assert 0 == code
+    assert "1 recalibration sites with 6 channels" in out
+
+
+def test_run_writes_all_it_is_asked_for(
+    refold: Call, place: Any, tmp_path: Path
+) -> None:
+    """One run on the native board leaves JSON, HTML and JUnit XML, all in accord."""
+    code, out, _ = refold(
+        *("run", place.artefact, "--data", place.data, "--corruptions", "fog"),
+        *("--json", tmp_path / "r.json", "--html", tmp_path / "r.html"),
+        *("--junit", tmp_path / "r.xml", "--fail-under", "parity==0"),
+    )
+    assert 0 == code
+    assert "mean of corrupted" in out
+    result = load_result(tmp_path / "r.json")
+    assert ("pass", True) == (result.verdict, result.complete)
+    assert ["off", "forge"] == [run.adapt for run in result.runs]
+    streams = [s for run in result.runs for s in run.streams]
+    assert [(24, 0)] * 4 == [(s.images, s.parity_mismatches) for s in streams]
+    assert all(s.latency_us.p50 <= s.latency_us.p95 for s in streams)
+    assert "<svg" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "5" == ET.parse(tmp_path / "r.xml").getroot().attrib["tests"]  # noqa: S314
+
+
+def test_firmware_without_adaptation_runs_off(
+    refold: Call, place: Any, tmp_path: Path
+) -> None:
+    """``--adapt none`` leaves no state, and parity holds without one."""
+    plain = tmp_path / "plain"
+    words = ["compile", place.model, "--calib", place.data, "-o", plain]
+    assert 0 == refold(*words, "--adapt", "none")[0]
+    run = ["run", plain, "--data", place.data, "--corruptions", "fog"]
+    assert 0 == refold(*run, "--adapt", "off")[0]
+    code, _, err = refold(*run)
+    assert 2 == code
+    one_message(err, "--adapt forge")
+
+
+def test_continual_streams_keep_their_state_on_the_device(
+    refold: Call, place: Any
+) -> None:
+    """Rounds, segments and every rule stay bit-exact on the native board."""
+    code, _, err = refold(
+        *("run", place.artefact, "--data", place.data, "--corruptions", "fog"),
+        *("--stream", "continual", "--switch-every", "10", "--rounds", "2"),
+        *("--adapt", "forge:interval=4;a=0.7,forge:rule=published,forge:stats=exact"),
+    )
+    assert (0, "") == (code, err)
+
+
+def test_build_names_the_firmware(refold: Call, place: Any) -> None:
+    """The executable and its hash are printed."""
+    code, out, _ = refold("build", place.artefact)
+    assert 0 == code
+    assert "build/native/refold-native: build " in out
+
+
+def test_report_sets_results_side_by_side(refold: Call, tmp_path: Path) -> None:
+    """Two results give one page and two tables."""
+    for name in ("one", "two"):
+        write_result(two_modes(), tmp_path / f"{name}.json")
+    page = tmp_path / "page.html"
+    code, out, _ = refold(
+        "report", tmp_path / "one.json", tmp_path / "two.json", "-o", page
+    )
+    assert 0 == code
+    assert 2 == out.count("mean of corrupted")
+    assert "two forge" in page.read_text(encoding="utf-8")
+
+
+def test_boards_and_doctor(refold: Call) -> None:
+    """The native board is always there, and the compiler is found."""
+    assert "native" in refold("boards")[1]
+    code, out, _ = refold("doctor")
+    assert 0 == code
+    assert "C compiler" in out
+
+
+def test_a_log_file_gets_everything(refold: Call, tmp_path: Path, place: Any) -> None:
+    """``--log-file`` is written even where nothing is printed."""
+    log = tmp_path / "refold.log"
+    refold("--log-file", log, "build", place.artefact)
+    assert log.is_file()
+
+
+# --- refold.toml -------------------------------------------------------------------
+
+
+def test_defaults_come_from_the_file(
+    refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Options of refold.toml hold where the command line does not say otherwise."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "refold.toml").write_text(
+        f'[run]\ndata = "{place.data}"\ncorruptions = "none"\nadapt = "off"\n'
+        'images = 4\njson = "r.json"\nfail-under = ["parity==0", "accuracy>=0"]\n'
+    )
+    code, _, err = refold("run", place.artefact, "--images", 6)
+    assert (0, "") == (code, err)
+    (run,) = load_result(tmp_path / "r.json").runs
+    assert ("off", [6]) == (run.adapt, [s.images for s in run.streams])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[run\n", "refold.toml"),
+        ("[rum]\n", "no table named after a command"),
+        ("run = 1\n", "no table named after a command"),
+        ("[run]\ndate = 1\n", "did you mean 'data'"),
+    ],
+)
+def test_a_faulty_file_is_refused(
+    text: str,
+    words: str,
+    refold: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A mistake in refold.toml is the user's, with the nearest name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "refold.toml").write_text(text)
+    code, _, err = refold("boards")
+    assert 2 == code
+    assert words in err
+
+
+# --- faults: one message, the right code, nothing half written -----------------------
+
+
+def one_message(err: str, words: str) -> None:
+    """Check that stderr is one message holding ``words``."""
+    assert words in err
+    assert 1 == err.count("error: ")
+    assert err.startswith(("refold: error: ", "Usage: "))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run"],
+        ["frun"],
+        ["run", "x", "--data", "digits", "--images", "0"],
+        ["compile", "m.onnx", "-o", "out", "--calib", "digits", "--mean", "a"],
+        ["run", "x", "--data", "digits", "--stream", "other"],
+    ],
+)
+def test_usage_errors_exit_2(words: list[str], refold: Call) -> None:
+    """What click refuses exits 2."""
+    code, _, err = refold(*words)
+    assert 2 == code
+    assert "Error: " in err
+
+
+def truncated(folder: Path) -> Path:
+    """Return half a model."""
+    whole = write_model(folder / "whole.onnx").read_bytes()
+    (folder / "half.onnx").write_bytes(whole[: len(whole) // 2])
+    return folder / "half.onnx"
+
+
+def text_file(folder: Path) -> Path:
+    """Return a file that is no model."""
+    (folder / "notes.onnx").write_text("this is no model\n")
+    return folder / "notes.onnx"
+
+
+MODELS: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "missing": (lambda folder: folder / "gone.onnx", "gone.onnx"),
+    "truncated": (truncated, "half.onnx"),
+    "no model": (text_file, "notes.onnx"),
+    "unsupported op": (lambda f: write_model(f / "m.onnx", op="Erf"), "Erf"),
+    "dynamic height": (lambda f: write_model(f / "m.onnx", height="H"), "H"),
+}
+
+
+@pytest.mark.parametrize("fault", MODELS)
+def test_faulty_models(fault: str, refold: Call, place: Any, tmp_path: Path) -> None:
+    """A model that cannot be compiled leaves nothing behind."""
+    make, words = MODELS[fault]
+    model, out = make(tmp_path), tmp_path / "out"
+    code, _, err = refold("compile", model, "--calib", place.data, "-o", out)
+    assert 2 == code
+    one_message(err, words)
+    assert not out.exists()
+    assert [] == list(tmp_path.glob(".out*"))
+
+
+@pytest.mark.parametrize("fault", ["another shape", "empty", "missing", "no spec"])
+def test_faulty_calibration(
+    fault: str, refold: Call, place: Any, tmp_path: Path
+) -> None:
+    """Calibration data that do not serve leave nothing behind."""
+    spec = {
+        "another shape": lambda: write_data(tmp_path / "wide.npz", side=12),
+        "empty": lambda: write_data(tmp_path / "empty.npz", count=0),
+        "missing": lambda: f"npz:{tmp_path / 'gone.npz'}",
+        "no spec": lambda: "nonsense",
+    }[fault]()
+    out = tmp_path / "out"
+    code, _, err = refold("compile", place.model, "--calib", spec, "-o", out)
+    assert 2 == code
+    one_message(err, "")
+    assert not out.exists()
+
+
+def test_a_model_too_large_for_its_board(
+    refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A board without the memory refuses with both numbers."""
+    tiny = SimpleNamespace(id="tiny", memory=Memory(sram_bytes=256, flash_bytes=4096))
+    monkeypatch.setattr(compile_command, "load_board", lambda _: tiny)
+    out = tmp_path / "out"
+    code, _, err = refold(
+        *("compile", place.model, "--calib", place.data, "-o", out, "--board", "tiny")
+    )
+    assert 2 == code
+    one_message(err, "256")
+    assert not out.exists()
+
+
+def test_compile_does_not_overwrite_other_folders(
+    refold: Call, place: Any, tmp_path: Path
+) -> None:
+    """A folder with other files is left as it is."""
+    (tmp_path / "precious.txt").write_text("keep")
+    code, _, err = refold("compile", place.model, "--calib", place.data, "-o", tmp_path)
+    assert 2 == code
+    one_message(err, "not empty")
+    assert "keep" == (tmp_path / "precious.txt").read_text()
+
+
+def test_agreement_below_its_bound_exits_1(
+    refold: Call, place: Any, tmp_path: Path
+) -> None:
+    """A missed compile bound exits 1 with the number found."""
+    code, _, err = refold(
+        *("compile", place.model, "--calib", place.data, "-o", tmp_path / "out"),
+        *("--fail-under", "agreement>=101"),
+    )
+    assert 1 == code
+    one_message(err, "bound agreement>=101 is missed")
+
+
+def run_words(place: Any, *more: object) -> list[object]:
+    """Return a short run of off on clean images."""
+    words = ["run", place.artefact, "--data", place.data]
+    return [*words, "--corruptions", "none", "--adapt", "off", *more]
+
+
+def test_a_folder_that_is_no_artefact(refold: Call, place: Any, tmp_path: Path) -> None:
+    """``run`` on another folder says how to make an artefact."""
+    code, _, err = refold("run", tmp_path, "--data", place.data)
+    assert 2 == code
+    one_message(err, "refold compile")
+
+
+def test_a_port_that_does_not_exist(refold: Call, place: Any, tmp_path: Path) -> None:
+    """A wrong port is the user's fault; no result is written."""
+    result = tmp_path / "r.json"
+    code, _, err = refold(
+        *run_words(place, "--port", tmp_path / "ttyNONE", "--json", result)
+    )
+    assert 2 == code
+    one_message(err, "ttyNONE")
+    assert not result.exists()
+
+
+def test_a_port_in_use(refold: Call, place: Any) -> None:
+    """A port that another process holds is named, with its holder."""
+    with VirtualDevice(Script()) as device, board_session.hold(device.url):
+        code, _, err = refold(*run_words(place, "--port", device.url))
+    assert 2 == code
+    one_message(err, "in use by process")
+
+
+def test_a_port_that_answers_garbage(
+    refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something else at the port is infrastructure; the result says so."""
+    hasty = functools.partial(Device, hello_s=1.0)
+    monkeypatch.setattr(board_session, "Device", hasty)
+    result = tmp_path / "r.json"
+    with VirtualDevice(Script(instead=b"login: ")) as device:
+        code, _, err = refold(*run_words(place, "--port", device.url, "--json", result))
+    assert 3 == code
+    assert "no frames" in err
+    assert ("infra", False) == _verdict(result)
+
+
+def test_a_board_killed_in_mid_stream(
+    refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run ends with 3, and what was answered till then is in all files."""
+    children: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def record(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        children.append(start(*arguments, **options))
+        return children[-1]
+
+    def kill_after_ten(self: ProgressWatch) -> None:
+        seen.append(1)
+        if len(seen) == 10:
+            os.kill(children[-1].pid, signal.SIGKILL)
+
+    seen: list[int] = []
+    data = write_data(tmp_path / "long.npz", count=2000)
+    refold("build", place.artefact)
+    monkeypatch.setattr(subprocess, "Popen", record)
+    monkeypatch.setattr(ProgressWatch, "image", kill_after_ten)
+    code, _, err = refold(
+        *("run", place.artefact, "--data", data, "--corruptions", "none"),
+        *("--json", tmp_path / "r.json", "--html", tmp_path / "r.html"),
+    )
+    assert 3 == code
+    assert "killed by signal 9" in err
+    assert ("infra", False) == _verdict(tmp_path / "r.json")
+    stream = load_result(tmp_path / "r.json").runs[0].streams[0]
+    assert 10 <= stream.images < 2000
+    assert 0 == stream.parity_mismatches
+    assert "incomplete" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def _verdict(path: Path) -> tuple[str, bool]:
+    content = json.loads(path.read_text())
+    return content["verdict"], content["complete"]
+
+
+def test_a_missed_bound_exits_1_and_writes_the_result(
+    refold: Call, place: Any, tmp_path: Path
+) -> None:
+    """Below its bound, the run still leaves its result."""
+    result = tmp_path / "r.json"
+    code, _, err = refold(
+        *run_words(place, "--fail-under", "accuracy>=101", "--json", result)
+    )
+    assert 1 == code
+    assert "bound accuracy>=101 is missed" in err
+    assert ("fail", True) == _verdict(result)
+
+
+def test_an_unwritable_place(refold: Call, place: Any, tmp_path: Path) -> None:
+    """A result that cannot be written is the user's fault."""
+    (tmp_path / "file").write_text("")
+    code, _, err = refold(*run_words(place, "--json", tmp_path / "file" / "r.json"))
+    assert 2 == code
+    one_message(err, "cannot write")
+
+
+def test_a_bug_keeps_its_traceback(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no user's fault is not dressed up as one."""
+    monkeypatch.setattr("refold.cli.run.run", lambda *_, **__: np.zeros(1).reshape(2))
+    with pytest.raises(ValueError, match="reshape"):
+        status([str(word) for word in run_words(place)])

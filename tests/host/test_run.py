@@ -1,0 +1,324 @@
+"""Runs: what is streamed, checked, kept and judged, with a board in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from small_model import make_images, write_data, write_model
+
+from refoldc.adapt import AdaptConfig
+from refoldc.artefact import Artefact
+from refoldc.options import CompileOptions
+from refoldc.pipeline import compile_model
+from refoldc.reference import Reference
+
+from refold import check, runner
+from refold.build import Build
+from refold.device import Reply
+from refold.errors import InfraError, UserError
+from refold.result import Result
+from refold.runner import RunOptions, run
+from refold.schedule import Schedule
+
+COUNT = 24
+
+
+class HostBoard:
+    """A device that answers with the host model, or with a fault.
+
+    Attributes:
+        die_after: Images after which it is gone.
+        lie_at: Image, counted over the run, whose first logit is wrong by one.
+        drift: Its saved state is wrong in one bit.
+    """
+
+    port = "fake"
+
+    def __init__(self, artefact: Artefact) -> None:
+        self._reference = Reference(artefact.qgraph)
+        self._shape = artefact.manifest.input.shape
+        self._seen = 0
+        self.die_after: int | None = None
+        self.lie_at: int | None = None
+        self.drift = False
+        self.connections = 0
+        self.refuse: Exception | None = None
+
+    def hello(self) -> SimpleNamespace:
+        return SimpleNamespace(chip="fake")
+
+    def begin(self, config: AdaptConfig, *, keep_state: bool = False) -> None:
+        self._reference.configure(config, keep_state)
+
+    def run(self, images: Iterable[bytes]) -> Iterator[Reply]:
+        for index, data in enumerate(images):
+            if self._seen == self.die_after:
+                raise InfraError("port fake vanished; power-cycle the board")
+            image = np.frombuffer(data, np.uint8).reshape(self._shape)
+            outcome = self._reference.infer(image)
+            logits = outcome.logits.copy()
+            logits[0] += self._seen == self.lie_at
+            self._seen += 1
+            score, adapted = outcome.shift_score, outcome.adapted
+            yield Reply(index, logits, 100, 10, score, adapted, None, 1, 0)
+
+    def read_state(self) -> bytes:
+        state = bytearray(self._reference.save_state())
+        state[-1] ^= self.drift
+        return bytes(state)
+
+
+class Inline:
+    """An executor that runs a task when it is submitted."""
+
+    def submit(self, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(task(*arguments))
+        return future
+
+
+@pytest.fixture(scope="module")
+def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
+    """Compile the small network."""
+    folder = tmp_path_factory.mktemp("compiled")
+    model = write_model(folder / "small.onnx")
+    return compile_model(model, make_images(64), folder / "small.refold")
+
+
+@pytest.fixture
+def board(artefact: Artefact, monkeypatch: pytest.MonkeyPatch) -> HostBoard:
+    """Put a board in Python, and checking in this process, in the runner's way."""
+    device = HostBoard(artefact)
+
+    @contextmanager
+    def connect(*_: Any) -> Iterator[HostBoard]:
+        device.connections += 1
+        if device.refuse:
+            raise device.refuse
+        yield device
+
+    @contextmanager
+    def checking(_: Path) -> Iterator[check.Checker]:
+        yield check.Checker(Inline())  # type: ignore[arg-type]
+
+    built = Build(Path("none"), "00" * 8, None, Path("none"), (0,))
+    monkeypatch.setattr(runner, "connect", connect)
+    monkeypatch.setattr(runner, "checking", checking)
+    monkeypatch.setattr(runner, "build", lambda *_: built)
+    model = Reference(artefact.qgraph)
+    monkeypatch.setattr(check, "_reference", model, raising=False)
+    return device
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Write 24 clean and 24 foggy images."""
+    return write_data(tmp_path_factory.mktemp("data") / "small.npz", COUNT)
+
+
+def stream(artefact: Artefact, data: str, /, **changes: Any) -> Result:
+    """Run clean and fog under off and forge; ``changes`` replace options."""
+    options = {"data": data, "corruptions": "fog", **changes}
+    return run(artefact.path, RunOptions(**options))
+
+
+def test_every_mode_sees_every_stream(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """Clean comes first; all replies are checked and equal the host model."""
+    result = stream(artefact, data)
+    found = [
+        (r.adapt, s.corruption, s.severity, s.images, s.parity_mismatches)
+        for r in result.runs
+        for s in r.streams
+    ]
+    expected = [
+        ("off", "clean", 0, COUNT, 0),
+        ("off", "fog", 5, COUNT, 0),
+        ("forge", "clean", 0, COUNT, 0),
+        ("forge", "fog", 5, COUNT, 0),
+    ]
+    assert expected == found
+    assert ("pass", True, {"forge"}) == (
+        result.verdict,
+        result.complete,
+        set(result.gain),
+    )
+
+
+def test_the_result_describes_model_board_and_data(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """What ran is in the result."""
+    result = stream(artefact, data, images=8, schedule=Schedule(seed=7))
+    assert artefact.manifest.model.sha256 == result.model.sha256
+    assert (1, 6) == (result.model.sites, result.model.site_channels)
+    assert ("native", "fake", "00" * 8, "fake") == (
+        result.board.id,
+        result.board.chip,
+        result.board.build,
+        result.board.port,
+    )
+    assert (data, 8, 5, 7) == (
+        result.data.spec,
+        result.data.images,
+        result.data.severity,
+        result.data.seed,
+    )
+
+
+def test_adaptation_counts_only_where_it_runs(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """``adapted_images`` is zero off and every image under forge."""
+    off, forge = stream(artefact, data).runs
+    assert [0, 0] == [s.adapted_images for s in off.streams]
+    assert [COUNT, COUNT] == [s.adapted_images for s in forge.streams]
+
+
+@pytest.mark.parametrize("mode", ["forge:stats=exact", "forge:rule=published", "off"])
+@pytest.mark.parametrize("how", ["reset", "continual"])
+def test_parity_holds_under_every_mode(
+    mode: str, how: Any, artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """The check follows the device's configuration and kept state."""
+    result = stream(artefact, data, adapt=mode, schedule=Schedule(stream=how))
+    assert [0, 0] == [s.parity_mismatches for s in result.runs[0].streams]
+    assert mode == result.runs[0].adapt
+
+
+def test_one_wrong_bit_fails_the_run(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """A single logit off by one is a mismatch that names stream, image, command."""
+    board.lie_at = COUNT + 3  # the second step: forge on clean
+    result = stream(artefact, data)
+    off, forge = result.runs
+    assert [0, 0] == [s.parity_mismatches for s in off.streams]
+    assert [1, 0] == [s.parity_mismatches for s in forge.streams]
+    assert "fail" == result.verdict
+    (reason,) = result.reasons
+    assert "1 of 24 images" in reason
+    assert "stream clean under 'forge', first image 3" in reason
+    assert f"refold run {artefact.path} --data" in reason
+    assert "--corruptions none --adapt forge --seed 0" in reason
+
+
+def test_a_state_that_strays_is_a_mismatch(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """The adaptation state after a stream is compared too."""
+    board.drift = True
+    result = stream(artefact, data, adapt="forge", corruptions="none")
+    assert [1] == [s.parity_mismatches for s in result.runs[0].streams]
+    assert "first image 23" in result.reasons[0]
+
+
+def test_a_lost_board_keeps_what_was_answered(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """The run ends as infra, incomplete, with the replies till then, all checked."""
+    board.die_after = 2 * COUNT + 5  # in the third step: off on fog
+    result = stream(artefact, data)
+    off, forge = result.runs
+    assert ("infra", False) == (result.verdict, result.complete)
+    assert [COUNT, 5] == [s.images for s in off.streams]
+    assert [COUNT] == [s.images for s in forge.streams]
+    assert [0, 0] == [s.parity_mismatches for s in off.streams]
+    assert ("port fake vanished; power-cycle the board",) == result.reasons
+    assert {} == result.gain
+
+
+def test_a_board_that_never_answers_is_infra(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """Failing to connect leaves a result without streams."""
+    board.refuse = InfraError("silent")
+    result = stream(artefact, data)
+    assert ("infra", False, None) == (
+        result.verdict,
+        result.complete,
+        result.board.port,
+    )
+    assert [(), ()] == [r.streams for r in result.runs]
+
+
+def test_a_wrong_port_is_the_users(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """What the user can mend is raised, not recorded."""
+    board.refuse = UserError("no such port")
+    with pytest.raises(UserError, match="no such port"):
+        stream(artefact, data)
+
+
+def test_a_missed_bound_fails(artefact: Artefact, data: str, board: HostBoard) -> None:
+    """Every bound that is missed is a reason."""
+    limits = ("accuracy>=101", "parity==0", "latency_p95_us<=99")
+    result = stream(artefact, data, fail_under=limits)
+    assert "fail" == result.verdict
+    assert 2 == len(result.reasons)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fail_under": ("pace.gain>=1",)},
+        {"adapt": "forge:b=1"},
+        {"corruptions": "frog"},
+        {"board": "esp33"},
+        {"data": "npz:missing.npz"},
+    ],
+)
+def test_the_users_faults_are_found_before_the_board(
+    changes: dict[str, Any], artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """Nothing is connected where the input is at fault."""
+    with pytest.raises(UserError):
+        stream(artefact, data, **changes)
+    assert 0 == board.connections
+
+
+def test_without_checking_parity_is_unknown(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """Null says that nothing was compared."""
+    result = stream(artefact, data, check=False)
+    found = {s.parity_mismatches for r in result.runs for s in r.streams}
+    assert ({None}, "pass") == (found, result.verdict)
+
+
+def test_segments_and_rounds_reach_the_result(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """A continual run has one entry a round, segment and corruption."""
+    schedule = Schedule(stream="continual", switch_every=12, rounds=2)
+    result = stream(artefact, data, adapt="forge", schedule=schedule)
+    found = [(s.corruption, s.round, s.segment) for s in result.runs[0].streams]
+    expected = [
+        (corruption, round_, segment)
+        for round_ in (0, 1)
+        for segment in (0, 1)
+        for corruption in ("clean", "fog")
+    ]
+    assert expected == found
+    assert {0} == {s.parity_mismatches for s in result.runs[0].streams}
+    assert {12} == {s.images for s in result.runs[0].streams}
+
+
+def test_a_mode_without_code_names_the_remedy(
+    tmp_path: Path, data: str, board: HostBoard
+) -> None:
+    """Firmware compiled with --adapt none cannot run forge."""
+    model = write_model(tmp_path / "small.onnx")
+    options = CompileOptions(adapt="none")
+    plain = compile_model(model, make_images(64), tmp_path / "a", options=options)
+    with pytest.raises(UserError, match=r"refold compile .* --adapt forge"):
+        stream(plain, data)
