@@ -121,7 +121,9 @@ def accuracy(model: nn.Module, pixels: Tensor, labels: Tensor) -> float:
     return 100 * right / len(labels)
 
 
-def train(model: nn.Module, pixels: Tensor, labels: Tensor, args: argparse.Namespace) -> None:
+def train(
+    model: nn.Module, pixels: Tensor, labels: Tensor, args: argparse.Namespace
+) -> None:
     """One-cycle SGD over ``args.epochs`` epochs."""
     rng = torch.Generator().manual_seed(args.seed)
     steps = len(labels) // args.batch
@@ -129,7 +131,9 @@ def train(model: nn.Module, pixels: Tensor, labels: Tensor, args: argparse.Names
     rest = [p for p in model.parameters() if p.ndim <= 1]
     optimiser = torch.optim.SGD(
         [{"params": decay, "weight_decay": 5e-4}, {"params": rest, "weight_decay": 0}],
-        lr=args.lr, momentum=0.9, nesterov=True,
+        lr=args.lr,
+        momentum=0.9,
+        nesterov=True,
     )
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser, args.lr, total_steps=steps * args.epochs, pct_start=0.2
@@ -152,8 +156,10 @@ def train(model: nn.Module, pixels: Tensor, labels: Tensor, args: argparse.Names
             schedule.step()
             total += loss.item()
         seconds = time.monotonic() - start
-        print(f"epoch {epoch + 1}/{args.epochs} loss {total / steps:.4f} "
-              f"{seconds:.0f} s", flush=True)
+        print(
+            f"epoch {epoch + 1}/{args.epochs} loss {total / steps:.4f} {seconds:.0f} s",
+            flush=True,
+        )
 
 
 def export(model: nn.Module, path: Path) -> None:
@@ -162,9 +168,15 @@ def export(model: nn.Module, path: Path) -> None:
     # Training-mode export is the exporter's way of not folding BatchNorm; the
     # nodes themselves are written in inference mode because of eval().
     torch.onnx.export(
-        model, (torch.zeros(1, 3, 32, 32),), path, dynamo=False, opset_version=17,
-        training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False,
-        input_names=["input"], output_names=["logits"],
+        model,
+        (torch.zeros(1, 3, 32, 32),),
+        path,
+        dynamo=False,
+        opset_version=17,
+        training=torch.onnx.TrainingMode.PRESERVE,
+        do_constant_folding=False,
+        input_names=["input"],
+        output_names=["logits"],
         dynamic_axes={"input": {0: "N"}, "logits": {0: "N"}},
     )
 

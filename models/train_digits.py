@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - its usual name
+from torch.nn import functional as F
 
 from refold.data import load_data
 

@@ -31,6 +31,8 @@ EAGER_IMAGES = 32
 """For so many images the table follows every image, whatever the interval."""
 
 MAGIC, VERSION = b"RFST", 1
+MEAN_LIMIT, SQUARE_LIMIT = np.float32(2.0**31), np.float32(2.0**62)
+"""Beyond these no stream comes, and a table's integers might not fit 64 bits."""
 HEADER = struct.Struct("<4sHBB32sII")
 
 
@@ -245,8 +247,13 @@ class Forge:
         count = len(self._mean)
         images = self._check(record, count)
         moments = np.frombuffer(record[HEADER.size : -4], "<f4").astype(np.float32)
+        e1, e2 = moments[:count].copy(), moments[count:].copy()
+        if not ((np.abs(e1) <= MEAN_LIMIT) & (np.abs(e2) <= SQUARE_LIMIT)).all():
+            raise RefoldcError(
+                "adaptation state: it holds statistics that no stream can give"
+            )
         self._images = images
-        self._e1, self._e2 = moments[:count].copy(), moments[count:].copy()
+        self._e1, self._e2 = e1, e2
         self._rebuild()
 
     def _check(self, record: bytes, channels: int) -> int:

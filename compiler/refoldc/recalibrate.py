@@ -1,4 +1,4 @@
-"""FORGE's float32 arithmetic: statistics to tables; twin of firmware/src/adapt.c.
+"""FORGE's float32 arithmetic: statistics to tables; twin of firmware/src/forge.c.
 
 Every operation is one IEEE single precision operation in the order of
 docs/numerics.md, "Sites". Constants are ``np.float32``, so that no step is

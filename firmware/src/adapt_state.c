@@ -8,7 +8,7 @@
 
 #include "context.h"
 #include "crc32.h"
-#include "link/bytes.h"
+#include "bytes.h"
 
 #define VERSION 1
 #define CRC_BYTES 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -264,6 +266,16 @@ def flip(position: int) -> Callable[[bytes], bytes]:
     return damage
 
 
+def poison(value: float) -> Callable[[bytes], bytes]:
+    """Put a value in the place of the first mean, with a CRC that is right."""
+
+    def damage(record: bytes) -> bytes:
+        body = record[:48] + struct.pack("<f", value) + record[52:-4]
+        return body + struct.pack("<I", zlib.crc32(body))
+
+    return damage
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -275,8 +287,13 @@ def flip(position: int) -> Callable[[bytes], bytes]:
         flip(60),
         flip(-1),
         lambda r: r[:-4],
+        poison(float("nan")),
+        poison(2.0**32),
     ],
-    ids=["magic", "version", "rule", "model", "channels", "moment", "crc", "length"],
+    ids=[
+        *("magic", "version", "rule", "model", "channels", "moment", "crc", "length"),
+        *("nan", "excess"),
+    ],
 )
 def test_a_bad_record_is_refused_and_resets(
     damage: Callable[[bytes], bytes], graph: QGraph

@@ -1,7 +1,7 @@
 #include "frame.h"
 
 #include "../crc32.h"
-#include "bytes.h"
+#include "../bytes.h"
 #include "cobs.h"
 
 #define VERSION 0

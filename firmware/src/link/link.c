@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "bytes.h"
+#include "../bytes.h"
 #include "cobs.h"
 #include "session.h"
 

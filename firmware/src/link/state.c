@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "bytes.h"
+#include "../bytes.h"
 
 /* Values of refold_link.state_use. */
 enum { IDLE, SNAPSHOT, UPLOAD };

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "bytes.h"
+#include "../bytes.h"
 
 /* Logits of one RESULT frame. */
 #define LOGITS_PER_FRAME (REFOLD_CHUNK_BYTES / sizeof(int32_t))

@@ -123,35 +123,48 @@ REFOLD_X86_INLINE void add_squares(sums16 *s, __m512i q)
     s->high = _mm512_add_epi32(s->high, _mm512_srli_epi32(q, 16));
 }
 
+/* Squares of any size: two at a time fit 32 bits. Out of line, for it is rare. */
+static __attribute__((noinline)) void add_large_squares(sums16 *s, const __m512i *acc,
+                                                        int pixels)
+{
+    for (int i = 0; i < pixels; i += 4) {
+        __m512i pair[2];
+        pair_up(acc + i, s->shift, pair);
+        add_squares(s, _mm512_madd_epi16(pair[0], pair[0]));
+        add_squares(s, _mm512_madd_epi16(pair[1], pair[1]));
+    }
+}
+
 /*
  * Accumulators of pixels outside the row must be 0: they add nothing. The
  * squares of a tile fit 31 bits but for values near the ends of int16; the
- * saturating sum tells, and they are then added pair by pair.
+ * saturating sum tells.
  */
 REFOLD_X86_INLINE void add_sums(sums16 *s, const __m512i *acc, int pixels)
 {
-    const __m512i most = _mm512_set1_epi32(INT32_MAX);
+    const __m512i ones = _mm512_set1_epi16(1), most = _mm512_set1_epi32(INT32_MAX);
     __m512i squares = _mm512_setzero_si512();
     REFOLD_X86_UNROLL
     for (int i = 0; i < pixels; i += 4) {
         __m512i pair[2];
         pair_up(acc + i, s->shift, pair);
-        for (int j = 0; j < 2; j++) {
-            s->s1 = _mm512_dpwssd_epi32(s->s1, pair[j], _mm512_set1_epi16(1));
-            squares = _mm512_dpwssds_epi32(squares, pair[j], pair[j]);
-        }
+        s->s1 = _mm512_dpwssd_epi32(s->s1, pair[0], ones);
+        s->s1 = _mm512_dpwssd_epi32(s->s1, pair[1], ones);
+        squares = _mm512_dpwssds_epi32(squares, pair[0], pair[0]);
+        squares = _mm512_dpwssds_epi32(squares, pair[1], pair[1]);
     }
-    if (__builtin_expect(_mm512_cmpeq_epi32_mask(squares, most) == 0, 1)) {
+    if (_mm512_cmpeq_epi32_mask(squares, most) == 0) {
         add_squares(s, squares);
         return;
     }
+    /* A copy, so that `acc` itself may stay in registers. */
+    __m512i copy[REFOLD_X86_TILE];
+    sums16 sums = *s;
     REFOLD_X86_UNROLL
-    for (int i = 0; i < pixels; i += 4) {
-        __m512i pair[2];
-        pair_up(acc + i, s->shift, pair);
-        for (int j = 0; j < 2; j++)
-            add_squares(s, _mm512_madd_epi16(pair[j], pair[j]));
-    }
+    for (int i = 0; i < pixels; i++)
+        copy[i] = acc[i];
+    add_large_squares(&sums, copy, pixels);
+    *s = sums;
 }
 
 /* What a row of output needs after its accumulators, kept across its tiles. */
