@@ -35,7 +35,7 @@ from refoldc.pipeline import compile_model
 from refold.board_session import connect
 from refold.boards import load_board
 from refold.build import build
-from refold.cli.options import FILE, MODEL, Floats
+from refold.cli.options import FILE, MODEL, floats
 from refold.data import DataSet, load_data
 from refold.errors import RefoldError
 from refold.inputs import device_input, model_input
@@ -67,8 +67,8 @@ class Bound:
 @click.command()
 @click.option("--model", type=MODEL, help="ONNX file; default the bundled digits.")
 @click.option("--calib", default="digits", show_default=True, metavar="SPEC")
-@click.option("--mean", type=Floats(), help="Per channel, of pixels in [0, 1].")
-@click.option("--std", type=Floats(), help="Per channel, of pixels in [0, 1].")
+@click.option("--mean", type=floats, help="Per channel, of pixels in [0, 1].")
+@click.option("--std", type=floats, help="Per channel, of pixels in [0, 1].")
 @click.option("--rounds", type=click.IntRange(10), default=500, show_default=True)
 @click.option("--images", type=click.IntRange(1), default=500, help="In a stream.")
 @click.option("--json", "json_file", type=FILE, help="Write the figures there.")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kernel_harness as portable
+import kernel_harness
 import numpy as np
 import pytest
 from cbuild import RUNTIME_SOURCES, compile_shared, compilers
@@ -28,11 +28,7 @@ from test_convolution_kernels import (  # noqa: F401
     test_dwconv2d,
     test_statistics_saturate,
 )
-from test_simple_kernels import (  # noqa: F401
-    test_add,
-    test_avg_pool,
-    test_dense,
-)
+from test_simple_kernels import test_add, test_avg_pool, test_dense  # noqa: F401
 
 SOURCES = [p for p in RUNTIME_SOURCES if p.parent.name in {"kernels", "x86"}]
 INSTRUCTION_SETS = {
@@ -84,7 +80,7 @@ class Kernels:
         return run
 
 
-@pytest.fixture(scope="module", params=INSTRUCTION_SETS)
+@pytest.fixture(scope="session", params=INSTRUCTION_SETS)
 def isa(request: pytest.FixtureRequest) -> str:
     """An instruction set that this CPU has."""
     needed = set(INSTRUCTION_SETS[request.param][1].split())
@@ -93,7 +89,7 @@ def isa(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module", params=compilers())
+@pytest.fixture(scope="session", params=compilers())
 def lib(
     request: pytest.FixtureRequest, isa: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Kernels:
@@ -196,7 +192,7 @@ def test_nothing_is_read_past_the_end(
     lib: Kernels, monkeypatch: pytest.MonkeyPatch, channels: int, depthwise: bool
 ) -> None:
     """Input, weights and tables may end at a page that cannot be read."""
-    monkeypatch.setattr(portable, "guard", PageEnd)
+    monkeypatch.setattr(kernel_harness, "guard", PageEnd)
     groups = channels if depthwise else 1
     case = square(7, channels, channels if depthwise else 19, groups=groups)
     run_vector(lib, case, depthwise=depthwise)
