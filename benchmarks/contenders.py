@@ -46,16 +46,11 @@ def firmware(artefact: Artefact, compiler: Compiler, folder: Path) -> ctypes.CDL
     include = (firmware_dir() / "include", firmware_dir() / "src", artefact.path)
     x86 = ["-DREFOLD_X86"] if compiler.defines("__x86_64__") else []
     library = folder / "firmware.so"
-    result = subprocess.run(
-        [
-            *(*compiler.command, *compiler.cflags, *x86, "-fPIC", "-shared"),
-            *(f"-I{path}" for path in include),
-            *(*sources, *compiler.ldflags, "-o", library),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [*compiler.command, *compiler.cflags, *x86, "-fPIC", "-shared"]
+    command += [f"-I{path}" for path in include]
+    command += [os.fspath(source) for source in sources]
+    command += [*compiler.ldflags, "-o", os.fspath(library)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise UserError(f"the firmware does not compile:\n{result.stderr}")
     return ctypes.CDLL(str(library))

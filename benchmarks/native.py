@@ -6,7 +6,9 @@
 In one run, in turns, one image at a time: the firmware with adaptation off, with
 FORGE at every site, and single-threaded ONNX Runtime on the same int8 network.
 Then images are streamed to the board, unchecked, and the wall time is compared
-with the inference time that the board reports. Exits 1 where a bound is missed.
+with the inference time that the board reports. Exits 1 where a bound is missed;
+the shares are judged for networks of at least 100 us only, because what they
+compare with is a fixed cost an image and a channel.
 """
 
 from __future__ import annotations
@@ -50,18 +52,29 @@ CALIBRATION_IMAGES = 512
 INSTRUCTION_SETS = ("avx2", "avx512_vnni", "avx512_bf16", "avx_vnni", "amx_int8")
 
 
+JUDGED_US = 100.0
+"""Inference time below which shares of it are reported, but not judged."""
+
+
 @dataclass(frozen=True)
 class Bound:
-    """A ratio and the most it may be."""
+    """A ratio and the most it may be; None where that is not judged."""
 
     name: str
     value: float
-    limit: float
+    limit: float | None
+
+    @property
+    def verdict(self) -> str:
+        """What the report says."""
+        if self.limit is None:
+            return f"not judged: inference under {JUDGED_US:g} us"
+        return f"<= {self.limit:g}  {'ok' if self.holds else 'MISSED'}"
 
     @property
     def holds(self) -> bool:
-        """The bound is met."""
-        return self.value <= self.limit
+        """The bound is met, or there is none."""
+        return self.limit is None or self.value <= self.limit
 
 
 @click.command()
@@ -90,10 +103,11 @@ def main(
         times = race(artefact, data, compiler, Path(folder), rounds)
         added = streaming_overhead(artefact, data, images)
     off, forge, ort = (float(np.median(times[name])) for name in (OFF, FORGE, ORT))
+    judged = off >= JUDGED_US
     bounds = (
         Bound("refold off / ONNX Runtime", off / ort, 1.5),
-        Bound("FORGE's share of inference", forge / off - 1, 0.08),
-        Bound("streaming's share of inference", added, 0.30),
+        Bound("FORGE's share of inference", forge / off - 1, 0.08 if judged else None),
+        Bound("streaming's share of inference", added, 0.30 if judged else None),
     )
     print_report(model, compiler, times, bounds)
     if json_file is not None:
@@ -192,8 +206,7 @@ def print_report(
         print(f"{contender:28}{median:9.1f}{least:9.1f}{p95:9.1f}")
     print()
     for bound in bounds:
-        verdict = "ok" if bound.holds else "MISSED"
-        print(f"{bound.name:32}{bound.value:7.3f}  <= {bound.limit:g}  {verdict}")
+        print(f"{bound.name:32}{bound.value:7.3f}  {bound.verdict}")
 
 
 def encode(

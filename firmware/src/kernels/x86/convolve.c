@@ -138,10 +138,12 @@ static void open_block(refold_x86_block *block, const refold_requant *requant,
 
 static void add_moments(const refold_x86_block *block, const refold_moments *moments)
 {
+    int64_t *restrict s1 = moments->s1 + block->first;
+    int64_t *restrict s2 = moments->s2 + block->first;
     for (int32_t i = 0; i < block->count; i++) {
         const uint32_t rest = block->low[i] - (block->high[i] << 16);
-        moments->s1[block->first + i] += block->s1[i];
-        moments->s2[block->first + i] += ((int64_t)block->high[i] << 16) + rest;
+        s1[i] += block->s1[i];
+        s2[i] += ((int64_t)block->high[i] << 16) + rest;
     }
 }
 
