@@ -29,6 +29,12 @@ extern "C" {
 #define REFOLD_TENSOR_SLACK 64
 /* Alignment of every tensor in the arena, of weights and of scratch. */
 #define REFOLD_ALIGNMENT 16
+/* Gives a definition that alignment, where the compiler has the attribute. */
+#if defined(__GNUC__)
+#define REFOLD_ALIGNED __attribute__((aligned(REFOLD_ALIGNMENT)))
+#else
+#define REFOLD_ALIGNED
+#endif
 
 typedef struct refold_shape {
     uint16_t h, w, c;

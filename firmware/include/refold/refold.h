@@ -1,15 +1,22 @@
 /*
  * refold: int8 CNN inference that adapts itself.
  *
- *     static uint8_t arena[REFOLD_MODEL_ARENA_BYTES];
+ *     static REFOLD_ALIGNED uint8_t arena[REFOLD_MODEL_ARENA_BYTES];
  *     refold_ctx *ctx;
+ *     refold_adapt_config config;
  *     int32_t logits[REFOLD_MODEL_OUTPUTS];
  *
  *     if (refold_init(&ctx, &refold_model_data, arena, sizeof arena) < 0) ...
+ *     refold_adapt_defaults(&refold_model_data, &config);
+ *     if (refold_adapt_set(ctx, &config) < 0) ...
  *     if (refold_infer(ctx, pixels, logits) < 0) ...
  *
  * C99, no heap, no mutable globals: all state lives in the caller's arena.
  * A context belongs to one thread at a time.
+ *
+ * Compile with -ffp-contract=off, without -ffast-math, and link libm: GCC
+ * contracts a * b + c by default, which changes the last bits of the statistics,
+ * and refold_init then returns REFOLD_ERROR_FLOAT.
  */
 #ifndef REFOLD_REFOLD_H
 #define REFOLD_REFOLD_H
