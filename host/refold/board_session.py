@@ -1,6 +1,6 @@
 """A session with a board: started or found, locked, greeted, and let go.
 
-A native board is spawned. Any other sits behind a given port, which one process
+A native or emulated board is spawned. Any other sits behind a given port, which one process
 at a time may use: a lock file says whose it is, because an exclusive open alone
 does not keep a plain open out.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
+from refold import emulator
 from refold.boards import Board
 from refold.build import Build
 from refold.device import Device, Patience
@@ -56,7 +58,7 @@ def connect(
         if port is not None:
             stack.enter_context(hold(port))
         elif board.link.kind == "spawn":
-            command = (*board.link.command, str(build.executable), *_WAY, *arguments)
+            command = (*_start(board, build), *arguments)
             port = stack.enter_context(spawn(command))
         else:
             raise UserError(
@@ -73,6 +75,25 @@ def connect(
         )
         device.hello()
         yield device
+
+
+def _start(board: Board, build: Build) -> tuple[str, ...]:
+    """The command that runs ``build`` on this computer.
+
+    Raises:
+        UserError: The board's emulator is not installed.
+    """
+    firmware = str(build.executable)
+    if not board.link.emulator:
+        return (firmware, *_WAY)
+    program = board.link.emulator[0]
+    if shutil.which(program) is None:
+        raise UserError(
+            f"board {board.id} runs in an emulator, and there is no {program} on PATH; "
+            "install QEMU (Debian: sudo apt install qemu-system-misc)"
+        )
+    filled = (part.replace("{firmware}", firmware) for part in board.link.emulator)
+    return (sys.executable, "-I", emulator.__file__, *filled)
 
 
 def rebuild_command(board: Board, build: Build) -> str:

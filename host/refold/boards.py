@@ -30,6 +30,8 @@ class Toolchain(_Table, frozen=True, kw_only=True):
         cflags: Compiler flags. Flags of the form ``-m…`` that the compiler
             does not know are left out.
         ldflags: Linker flags.
+        linker_script: File in the port's folder that lays out memory; empty for
+            the compiler's own.
     """
 
     kind: Literal["host", "command", "platformio"]
@@ -37,6 +39,7 @@ class Toolchain(_Table, frozen=True, kw_only=True):
     env: str = ""
     cflags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
+    linker_script: str = ""
 
 
 class Memory(_Table, frozen=True, kw_only=True):
@@ -53,12 +56,13 @@ class LinkSpec(_Table, frozen=True, kw_only=True):
     Attributes:
         kind: ``spawn`` starts the built executable, which names its port;
             ``serial`` needs a port, given or found by ``usb``.
-        command: What starts the executable where it cannot run by itself.
+        emulator: QEMU's command line where the executable cannot run by itself;
+            ``{firmware}`` stands for it.
         baud: Of a serial port.
     """
 
     kind: Literal["spawn", "serial"]
-    command: tuple[str, ...] = ()
+    emulator: tuple[str, ...] = ()
     baud: int = 921600
 
 

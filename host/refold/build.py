@@ -81,6 +81,7 @@ class _Plan:
     sources: tuple[Path, ...]
     headers: tuple[Path, ...]
     include: tuple[Path, ...]
+    linker_script: tuple[Path, ...]
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -132,14 +133,14 @@ def _bring_up_to_date(
     artefact: Path, board: Board, executable: Path, progress: Progress | None
 ) -> _Record:
     plan = _plan(artefact, board)
-    build_hash = _digest(plan, plan.sources)[: 2 * BUILD_HASH_BYTES]
+    build_hash = _digest(plan, (*plan.sources, *plan.linker_script))[: 2 * BUILD_HASH_BYTES]
     path = executable.with_name("build.json")
     if executable.exists() and path.exists():
         record = msgspec.json.decode(path.read_bytes(), type=_Record)
         if record.build_hash == build_hash:
             return record
     objects = _compile_all(plan, build_hash, executable.parent, progress)
-    _link(plan.compiler, objects, executable)
+    _link(plan, objects, executable)
     record = _Record(build_hash, _code_bytes(executable))
     _replace(path, msgspec.json.encode(record))
     return record
@@ -148,7 +149,8 @@ def _bring_up_to_date(
 def _plan(artefact: Path, board: Board) -> _Plan:
     firmware = firmware_dir()
     port = firmware / "ports" / board.port
-    sources = [*sorted((firmware / "src").rglob("*.c")), *sorted(port.glob("*.c"))]
+    sources = [*sorted((firmware / "src").rglob("*.c")), *sorted(port.glob("*.[cS]"))]
+    script = board.toolchain.linker_script
     model, header = artefact / "model.c", artefact / "model.h"
     for path in (model, header):
         if not path.is_file():
@@ -161,6 +163,7 @@ def _plan(artefact: Path, board: Board) -> _Plan:
         sources=(*sources, model),
         headers=(*sorted(firmware.rglob("*.h")), header),
         include=(firmware / "include", firmware / "src", artefact),
+        linker_script=(port / script,) if script else (),
     )
 
 
@@ -241,10 +244,12 @@ def _forget_old(cache: Path) -> None:
             continue
 
 
-def _link(compiler: Compiler, objects: list[Path], executable: Path) -> None:
+def _link(plan: _Plan, objects: list[Path], executable: Path) -> None:
+    compiler = plan.compiler
     strip = "-dead_strip" if compiler.defines("__APPLE__") else "--gc-sections"
     unfinished = executable.with_name(f"unfinished-{executable.name}")
-    flags = [*compiler.cflags, f"-Wl,{strip}"]
+    script = [f"-Wl,-T,{path}" for path in plan.linker_script]
+    flags = [*compiler.cflags, f"-Wl,{strip}", *script]
     tail: list[str | Path] = [*compiler.ldflags, "-o", unfinished]
     _call([*compiler.command, *flags, *objects, *tail], f"linking {executable.name}")
     unfinished.replace(executable)

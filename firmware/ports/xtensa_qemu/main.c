@@ -1,0 +1,125 @@
+/*
+ * Board xtensa-qemu: the firmware as Xtensa machine code without an operating
+ * system, in QEMU's lx60-nommu with an lx106 core.
+ *
+ * One host, one run: the emulator is started for a session and ended after it.
+ * The UART of the emulator holds its sender back, so no byte is lost while an
+ * image runs, and credits need not count bytes.
+ */
+#include "model.h"
+#include "refold/link.h"
+#include "refold/refold.h"
+#include "uart.h"
+
+#ifndef REFOLD_BUILD_HASH
+#error "the build passes its hash: -DREFOLD_BUILD_HASH=\"<16 hex digits>\""
+#endif
+
+/* The image that runs, the next one, and two on their way. */
+#define WINDOW 4
+/* The saved state is smaller than the arena, which holds what is saved. */
+#define LINK_BYTES                                                         \
+    REFOLD_LINK_BYTES(WINDOW, REFOLD_MODEL_INPUT_BYTES, REFOLD_MODEL_OUTPUTS, \
+                      REFOLD_MODEL_ARENA_BYTES)
+
+/* Of the lx106 as QEMU has it: CCOUNT counts at 40 MHz of emulated time. */
+#define CYCLES_A_US 40u
+
+#define ALIGNED __attribute__((aligned(REFOLD_ALIGNMENT)))
+
+/* What start.S calls and supplies. */
+int main(void);
+void refold_board_panic(uint32_t cause, uint32_t pc);
+void refold_board_exit(int code) __attribute__((noreturn));
+
+static uint8_t arena[REFOLD_MODEL_ARENA_BYTES] ALIGNED;
+static uint8_t link_memory[LINK_BYTES] ALIGNED;
+
+static void say(const char *text)
+{
+    size_t bytes = 0;
+
+    while (text[bytes] != '\0')
+        bytes++;
+    refold_uart_write(text, bytes);
+}
+
+static void say_hex(uint32_t value)
+{
+    char digits[] = " 0x00000000";
+
+    for (int i = 10; value != 0; i--, value >>= 4)
+        digits[i] = "0123456789abcdef"[value & 15];
+    say(digits);
+}
+
+void refold_board_panic(uint32_t cause, uint32_t pc)
+{
+    say("\r\npanic: exception cause");
+    say_hex(cause);
+    say(" at");
+    say_hex(pc);
+    say("\r\n");
+    refold_board_exit(1);
+}
+
+static void check(refold_status status, const char *what)
+{
+    if (status >= 0)
+        return;
+    say("\r\npanic: ");
+    say(what);
+    say(" returns -");
+    say_hex(0u - (uint32_t)status);
+    say("\r\n");
+    refold_board_exit(1);
+}
+
+/* refold_clock; CCOUNT wraps within two minutes, which one image must not take. */
+static uint32_t now_us(void)
+{
+    static uint32_t counted, us;
+    uint32_t cycles, whole;
+
+    __asm__ volatile("rsr %0, ccount" : "=a"(cycles));
+    whole = (cycles - counted) / CYCLES_A_US;
+    counted += whole * CYCLES_A_US;
+    us += whole;
+    return us;
+}
+
+/* refold_port.write */
+static void write_frame(void *user, const void *data, size_t bytes)
+{
+    (void)user;
+    refold_uart_write(data, bytes);
+}
+
+static const refold_port port = {
+    .write = write_frame,
+    .clock = now_us,
+    .chip = "lx106",
+    .build_hash = REFOLD_BUILD_HASH,
+    .reset_reason = REFOLD_RESET_REASON_POWER_ON,
+    .boot_count = 1,
+    .receive_bytes = REFOLD_RECEIVE_UNLIMITED,
+};
+
+int main(void)
+{
+    static refold_link link;
+    const refold_model *model = &refold_model_data;
+    uint8_t bytes[256];
+    refold_ctx *ctx;
+
+    refold_uart_init();
+    check(refold_init(&ctx, model, arena, sizeof arena), "refold_init");
+    check(refold_link_init(&link, ctx, model, &port, link_memory,
+                           refold_link_bytes(model, WINDOW)),
+          "refold_link_init");
+    for (;;) {
+        refold_link_feed(&link, bytes, refold_uart_read(bytes, sizeof bytes));
+        refold_link_poll(&link);
+        now_us(); /* sees every wrap of CCOUNT */
+    }
+}

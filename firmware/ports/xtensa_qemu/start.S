@@ -1,0 +1,47 @@
+/*
+ * Reset and exceptions of a bare lx106 core with the call0 ABI.
+ *
+ * QEMU enters _start with PS.EXCM set, under which an exception would go to the
+ * double-exception vector and a loop would not repeat: PS is cleared first.
+ */
+    .section .vectors, "ax"
+    .balign 256
+vectors: /* the lx106's offsets from VECBASE: debug 10, NMI 20, kernel 30, user 50, double 70 */
+    .rept 8
+    .balign 16
+    j exception
+    .endr
+
+exception:
+    rsr a2, exccause
+    rsr a3, epc1
+    call0 refold_board_panic
+
+    .section .text.start, "ax"
+    .balign 4
+    .literal_position
+    .global _start
+_start:
+    movi a0, 0
+    wsr a0, ps
+    rsync
+    movi a2, vectors
+    wsr a2, vecbase
+    movi sp, refold_board_stack_top
+    movi a2, refold_board_bss_start
+    movi a3, refold_board_bss_end
+    j 2f
+1:  s32i a0, a2, 0
+    addi a2, a2, 4
+2:  bltu a2, a3, 1b
+    call0 main
+
+    /* Ends the emulator: the SIMCALL of QEMU's -semihosting, exit(a3). */
+    .section .text.refold_board_exit, "ax"
+    .balign 4
+    .global refold_board_exit
+refold_board_exit:
+    mov a3, a2
+    movi a2, 1
+    simcall
+    j refold_board_exit
