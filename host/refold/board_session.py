@@ -90,7 +90,7 @@ def _start(board: Board, build: Build) -> tuple[str, ...]:
     if shutil.which(program) is None:
         raise UserError(
             f"board {board.id} runs in an emulator, and there is no {program} on PATH; "
-            "install QEMU (Debian: sudo apt install qemu-system-misc)"
+            f"install it ({board.link.install})"
         )
     filled = (part.replace("{firmware}", firmware) for part in board.link.emulator)
     return (sys.executable, "-I", emulator.__file__, *filled)

@@ -32,6 +32,7 @@ class Toolchain(_Table, frozen=True, kw_only=True):
         ldflags: Linker flags.
         linker_script: File in the port's folder that lays out memory; empty for
             the compiler's own.
+        install: Command that installs the compiler, for messages.
     """
 
     kind: Literal["host", "command", "platformio"]
@@ -40,6 +41,7 @@ class Toolchain(_Table, frozen=True, kw_only=True):
     cflags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
     linker_script: str = ""
+    install: str = ""
 
 
 class Memory(_Table, frozen=True, kw_only=True):
@@ -58,11 +60,13 @@ class LinkSpec(_Table, frozen=True, kw_only=True):
             ``serial`` needs a port, given or found by ``usb``.
         emulator: QEMU's command line where the executable cannot run by itself;
             ``{firmware}`` stands for it.
+        install: Command that installs the emulator, for messages.
         baud: Of a serial port.
     """
 
     kind: Literal["spawn", "serial"]
     emulator: tuple[str, ...] = ()
+    install: str = ""
     baud: int = 921600
 
 

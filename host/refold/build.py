@@ -133,7 +133,9 @@ def _bring_up_to_date(
     artefact: Path, board: Board, executable: Path, progress: Progress | None
 ) -> _Record:
     plan = _plan(artefact, board)
-    build_hash = _digest(plan, (*plan.sources, *plan.linker_script))[: 2 * BUILD_HASH_BYTES]
+    build_hash = _digest(plan, (*plan.sources, *plan.linker_script))[
+        : 2 * BUILD_HASH_BYTES
+    ]
     path = executable.with_name("build.json")
     if executable.exists() and path.exists():
         record = msgspec.json.decode(path.read_bytes(), type=_Record)

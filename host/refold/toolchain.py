@@ -102,7 +102,8 @@ def _remedy(toolchain: Toolchain) -> str:
     if toolchain.kind == "platformio":
         return "this board is built by PlatformIO: pip install refold[hw]"
     if toolchain.kind == "command":
-        return f"install {toolchain.prefix}gcc and put it on PATH"
+        how = f" ({toolchain.install})" if toolchain.install else ""
+        return f"install {toolchain.prefix}gcc{how} and put it on PATH"
     return HOW_TO_GET_ONE
 
 

@@ -143,7 +143,6 @@ float REFOLD_HELPER(mulsf3)(float a, float b)
     uint32_t a_size = bits_of(a) & ~SIGN, b_size = bits_of(b) & ~SIGN;
     magnitude x = unpack(a_size), y = unpack(b_size);
     int exponent = x.exponent + y.exponent - 127;
-    uint64_t product;
 
     if (a_size >= INFINITE || b_size >= INFINITE)
         return multiply_special(sign, a_size, b_size);
