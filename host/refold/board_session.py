@@ -1,8 +1,8 @@
 """A session with a board: started or found, locked, greeted, and let go.
 
-A native or emulated board is spawned. Any other sits behind a given port, which one process
-at a time may use: a lock file says whose it is, because an exclusive open alone
-does not keep a plain open out.
+A native or emulated board is spawned. Any other sits behind a given port, which
+one process at a time may use: a lock file says whose it is, because an exclusive
+open alone does not keep a plain open out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def connect(
     Args:
         board: Which it is.
         build: What must run there.
-        port: URL of a board that runs already; None starts a native one.
+        port: URL of a board that runs already; None starts one that is spawned.
         arguments: More arguments for a spawned board.
         patience: Deadlines of the device.
 

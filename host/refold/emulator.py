@@ -12,6 +12,7 @@ A script of its own process: it imports nothing of refold.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -41,7 +42,8 @@ def main(command: Sequence[str]) -> int:
 
 
 def _end_with_input(emulator: subprocess.Popen[str]) -> None:
-    sys.stdin.read()
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
     emulator.kill()
 
 

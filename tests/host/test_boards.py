@@ -50,9 +50,10 @@ def test_the_native_board_is_known() -> None:
     )
 
 
-def test_native_code_keeps_the_floating_point_rules() -> None:
+@pytest.mark.parametrize("board", ["native", "xtensa-qemu"])
+def test_code_keeps_the_floating_point_rules(board: str) -> None:
     """What we ship is compiled without contraction and without fast maths."""
-    flags = load_board("native").toolchain.cflags
+    flags = load_board(board).toolchain.cflags
     assert {"-ffp-contract=off", "-fno-fast-math", "-std=c99"} <= set(flags)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,35 @@ def test_flags_count(firmware: Path, artefact: Path) -> None:
         BOARD, toolchain=Toolchain(kind="host", cflags=("-O2",), ldflags=("-lm",))
     )
     assert build(artefact, BOARD).build_hash != build(artefact, other).build_hash
+
+
+def test_assembly_of_the_port_is_built(
+    firmware: Path, artefact: Path, calls: list[str]
+) -> None:
+    """A port may have what C cannot say; it is linked, too."""
+    (firmware / "ports/toy/add.S").write_text("    .globl add\nadd: ret\n")
+    with pytest.raises(UserError, match=r"linking .*multiple definition of .*add"):
+        build(artefact, BOARD)
+    assert "compiling add.S" in calls
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="scripts are GNU ld's")
+def test_the_linker_script_counts(
+    firmware: Path, artefact: Path, calls: list[str]
+) -> None:
+    """Another memory layout, another build, of the same objects."""
+    script = firmware / "ports/toy/toy.ld"
+    toolchain = msgspec.structs.replace(BOARD.toolchain, linker_script=script.name)
+    board = msgspec.structs.replace(BOARD, toolchain=toolchain)
+    hashes = []
+    for name in ("toy_first", "toy_second"):
+        script.write_text(f"SECTIONS {{ {name} : {{ LONG(7) }} }} INSERT AFTER .data;")
+        calls.clear()
+        built = build(artefact, board)
+        hashes.append(built.build_hash)
+        assert name.encode() in built.executable.read_bytes()
+    assert hashes[0] != hashes[1]
+    assert {"compiling main.c", "linking refold-toy"} == set(calls)
 
 
 def test_equal_artefacts_build_equal_firmware(

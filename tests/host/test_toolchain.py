@@ -115,8 +115,12 @@ def test_without_a_compiler_the_user_is_told_how_to_get_one(bin_folder: Path) ->
 @posix
 def test_a_cross_compiler_is_called_by_its_prefix(bin_folder: Path) -> None:
     """Other toolchains are looked up on PATH and named where they are missing."""
-    toolchain = Toolchain(kind="command", prefix="xtensa-esp32s3-elf-")
-    with pytest.raises(UserError, match="install xtensa-esp32s3-elf-gcc"):
+    toolchain = Toolchain(
+        kind="command", prefix="xtensa-esp32s3-elf-", install="apt install it"
+    )
+    with pytest.raises(
+        UserError, match=r"install xtensa-esp32s3-elf-gcc \(apt install it\)"
+    ):
         find_compiler(toolchain)
     path = fake(bin_folder, "xtensa-esp32s3-elf-gcc")
     assert (str(path),) == find_compiler(toolchain).command

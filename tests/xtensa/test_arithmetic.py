@@ -140,7 +140,7 @@ operands_end:
 
 
 def test_arithmetic_on_the_core(xtensa: Board, tmp_path: Path) -> None:
-    """As the firmware is built and linked: own helpers, libgcc's and the C library's."""
+    """Built and linked as firmware: own helpers, libgcc's and the C library's."""
     pairs = operands(1000)
     (tmp_path / "operands.bin").write_bytes(pairs.tobytes())
     (tmp_path / "operands.S").write_text(OPERANDS)
