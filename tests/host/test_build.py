@@ -155,7 +155,7 @@ def test_assembly_of_the_port_is_built(
 ) -> None:
     """A port may have what C cannot say; it is linked, too."""
     (firmware / "ports/toy/add.S").write_text("    .globl add\nadd: ret\n")
-    with pytest.raises(UserError, match=r"linking .*multiple definition of .*add"):
+    with pytest.raises(UserError, match=r"(?s)linking .*multiple definition of .*add"):
         build(artefact, BOARD)
     assert "compiling add.S" in calls
 

@@ -4,14 +4,19 @@
 
 extern const uint32_t operands[], operands_end[];
 void refold_board_panic(uint32_t cause, uint32_t pc);
-void refold_board_exit(int code);
+uint32_t refold_board_simcall(uint32_t service, uintptr_t a, uintptr_t b, uintptr_t c);
+
+static void leave(uint32_t code)
+{
+    refold_board_simcall(1, code, 0, 0);
+}
 
 /* A test that ends early has too few answers. */
 void refold_board_panic(uint32_t cause, uint32_t pc)
 {
     (void)cause;
     (void)pc;
-    refold_board_exit(1);
+    leave(1);
 }
 
 int main(void)
@@ -23,6 +28,6 @@ int main(void)
         operate(pair, 1, answers);
         refold_uart_write(answers, sizeof answers);
     }
-    refold_board_exit(0);
+    leave(0);
     return 0;
 }

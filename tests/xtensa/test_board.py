@@ -134,10 +134,12 @@ def faulty(tmp_path: Path, old: str, new: str) -> Path:
 
 
 def test_a_refused_model_is_told(xtensa: Board, tmp_path: Path) -> None:
-    """The firmware says over the UART what is wrong and ends the emulator."""
+    """The firmware says what is wrong and ends the emulator."""
     artefact = faulty(tmp_path, ".abi = REFOLD_ABI", ".abi = 99")
     with (
-        pytest.raises(InfraError, match=r"panic: refold_init returns .*exited with 1"),
+        pytest.raises(
+            InfraError, match=r"exited with 1, saying: panic: refold_init returns"
+        ),
         connect(xtensa, build(artefact, xtensa)),
     ):
         pass
@@ -146,7 +148,9 @@ def test_a_refused_model_is_told(xtensa: Board, tmp_path: Path) -> None:
 def test_an_exception_is_told(xtensa: Board, tmp_path: Path) -> None:
     """A wild pointer in mid-stream ends the session with cause and address."""
     artefact = faulty(tmp_path, ".layers = layers", ".layers = (const void *)64")
-    with pytest.raises(InfraError, match=r"panic: exception cause 0x\S+ at 0x6000"):
+    with pytest.raises(
+        InfraError, match=r"saying: panic: exception cause 0x\S+ at 0x6000"
+    ):
         stream_one(xtensa, build(artefact, xtensa))
 
 

@@ -6,6 +6,8 @@
  * The UART of the emulator holds its sender back, so no byte is lost while an
  * image runs, and credits need not count bytes.
  */
+#include <string.h>
+
 #include "model.h"
 #include "refold/link.h"
 #include "refold/refold.h"
@@ -27,21 +29,29 @@
 
 #define ALIGNED __attribute__((aligned(REFOLD_ALIGNMENT)))
 
-/* What start.S calls and supplies. */
+/* What start.S calls and supplies; the services are QEMU's for Xtensa. */
 int main(void);
 void refold_board_panic(uint32_t cause, uint32_t pc);
-void refold_board_exit(int code) __attribute__((noreturn));
+uint32_t refold_board_simcall(uint32_t service, uintptr_t a, uintptr_t b, uintptr_t c);
+
+enum { SERVICE_EXIT = 1, SERVICE_WRITE = 4 };
+
+#define STANDARD_ERROR 2
 
 static uint8_t arena[REFOLD_MODEL_ARENA_BYTES] ALIGNED;
 static uint8_t link_memory[LINK_BYTES] ALIGNED;
 
+/* To the emulator's standard error: the UART's bytes may not outlive it. */
 static void say(const char *text)
 {
-    size_t bytes = 0;
+    refold_board_simcall(SERVICE_WRITE, STANDARD_ERROR, (uintptr_t)text, strlen(text));
+}
 
-    while (text[bytes] != '\0')
-        bytes++;
-    refold_uart_write(text, bytes);
+static void stop(void)
+{
+    say("\n");
+    for (;;)
+        refold_board_simcall(SERVICE_EXIT, 1, 0, 0);
 }
 
 static void say_hex(uint32_t value)
@@ -55,24 +65,22 @@ static void say_hex(uint32_t value)
 
 void refold_board_panic(uint32_t cause, uint32_t pc)
 {
-    say("\r\npanic: exception cause");
+    say("panic: exception cause");
     say_hex(cause);
     say(" at");
     say_hex(pc);
-    say("\r\n");
-    refold_board_exit(1);
+    stop();
 }
 
 static void check(refold_status status, const char *what)
 {
     if (status >= 0)
         return;
-    say("\r\npanic: ");
+    say("panic: ");
     say(what);
-    say(" returns -");
-    say_hex(0u - (uint32_t)status);
-    say("\r\n");
-    refold_board_exit(1);
+    say(" returns");
+    say_hex((uint32_t)(int32_t)status);
+    stop();
 }
 
 /* refold_clock; CCOUNT wraps within two minutes, which one image must not take. */
