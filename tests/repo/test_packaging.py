@@ -14,6 +14,7 @@ pytest.importorskip("hatchling", reason="the test extra brings hatchling")
 
 NEEDED = (
     "firmware/include/refold/refold.h",
+    "firmware/ports/xtensa_qemu/link.ld",
     "boards/native.toml",
     "models/digits.onnx",
 )
@@ -59,7 +60,7 @@ def test_the_wheel_finds_its_files(repo_root: Path, tmp_path: Path) -> None:
     )
     paths = done.stdout.split()
     assert [True] * 4 == [Path(path).is_relative_to(site) for path in paths]
-    assert [True] * 3 == [(site / "refold/_data" / name).is_file() for name in NEEDED]
+    assert [True] * 4 == [(site / "refold/_data" / name).is_file() for name in NEEDED]
     assert (site / "refold/py.typed").is_file()
 
 
