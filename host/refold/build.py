@@ -8,12 +8,11 @@ stale board is told.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +23,8 @@ from platformdirs import user_cache_path
 
 from refold.boards import Board
 from refold.errors import UserError
-from refold.resources import firmware_dir
-from refold.toolchain import Compiler, find_compiler
+from refold.recipe import Recipe, make_recipe
 
-BUILD_HASH_BYTES = 8
 LOCK_S = 600.0
 """Longest wait for another process that builds the same."""
 KEEP_OBJECTS_S = 30 * 24 * 3600.0
@@ -73,22 +70,6 @@ class _Manifest(msgspec.Struct, frozen=True):
     sites: tuple[_Site, ...]
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """Everything that determines the build."""
-
-    compiler: Compiler
-    sources: tuple[Path, ...]
-    headers: tuple[Path, ...]
-    include: tuple[Path, ...]
-    linker_script: tuple[Path, ...]
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        x86 = ("-DREFOLD_X86",) if self.compiler.defines("__x86_64__") else ()
-        return (*self.compiler.cflags, *x86)
-
-
 def build(artefact: Path, board: Board, *, progress: Progress | None = None) -> Build:
     """Build an artefact's firmware; what is up to date is left alone.
 
@@ -132,67 +113,31 @@ def _default_sites(artefact: Path) -> tuple[int, ...]:
 def _bring_up_to_date(
     artefact: Path, board: Board, executable: Path, progress: Progress | None
 ) -> _Record:
-    plan = _plan(artefact, board)
-    build_hash = _digest(plan, (*plan.sources, *plan.linker_script))[
-        : 2 * BUILD_HASH_BYTES
-    ]
+    recipe = make_recipe(artefact, board)
     path = executable.with_name("build.json")
     if executable.exists() and path.exists():
         record = msgspec.json.decode(path.read_bytes(), type=_Record)
-        if record.build_hash == build_hash:
+        if record.build_hash == recipe.build_hash:
             return record
-    objects = _compile_all(plan, build_hash, executable.parent, progress)
-    _link(plan, objects, executable)
-    record = _Record(build_hash, _code_bytes(executable))
+    objects = _compile_all(recipe, executable.parent, progress)
+    _link(recipe, objects, executable)
+    record = _Record(recipe.build_hash, _code_bytes(executable))
     _replace(path, msgspec.json.encode(record))
     return record
-
-
-def _plan(artefact: Path, board: Board) -> _Plan:
-    firmware = firmware_dir()
-    port = firmware / "ports" / board.port
-    sources = [*sorted((firmware / "src").rglob("*.c")), *sorted(port.glob("*.[cS]"))]
-    script = board.toolchain.linker_script
-    model, header = artefact / "model.c", artefact / "model.h"
-    for path in (model, header):
-        if not path.is_file():
-            raise UserError(
-                f"{path} is missing: the artefact is incomplete; make it again with "
-                f"'refold compile MODEL -o {artefact}'"
-            )
-    return _Plan(
-        compiler=find_compiler(board.toolchain),
-        sources=(*sources, model),
-        headers=(*sorted(firmware.rglob("*.h")), header),
-        include=(firmware / "include", firmware / "src", artefact),
-        linker_script=(port / script,) if script else (),
-    )
-
-
-def _digest(plan: _Plan, sources: Iterable[Path], *more: str) -> str:
-    """Hash of compiler, flags and texts; file names count, their place does not."""
-    digest = hashlib.sha256()
-    for text in (plan.compiler.macros, *plan.flags, *plan.compiler.ldflags, *more):
-        digest.update(text.encode() + b"\0")
-    for path in (*plan.headers, *sources):
-        content = path.read_bytes()
-        digest.update(f"{path.name}\0{len(content)}\0".encode() + content)
-    return digest.hexdigest()
 
 
 # --- objects -----------------------------------------------------------------
 
 
 def _compile_all(
-    plan: _Plan, build_hash: str, directory: Path, progress: Progress | None
+    recipe: Recipe, directory: Path, progress: Progress | None
 ) -> list[Path]:
     cache = _object_cache(directory)
     _forget_old(cache)
     objects = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         tasks = [
-            pool.submit(_compile, plan, source, build_hash, cache)
-            for source in plan.sources
+            pool.submit(_compile, recipe, source, cache) for source in recipe.sources
         ]
         try:
             for task in tasks:
@@ -216,19 +161,17 @@ def _object_cache(directory: Path) -> Path:
     return cache
 
 
-def _compile(plan: _Plan, source: Path, build_hash: str, cache: Path) -> Path:
+def _compile(recipe: Recipe, source: Path, cache: Path) -> Path:
     """Return the object of ``source``, compiled unless the cache has it."""
-    flags = plan.flags
-    if b"REFOLD_BUILD_HASH" in source.read_bytes():
-        flags = (*flags, f'-DREFOLD_BUILD_HASH="{build_hash}"')
-    obj = cache / f"{_digest(plan, [source], *flags)}.o"
+    flags = recipe.source_flags(source)
+    obj = cache / f"{recipe.digest([source], *flags)}.o"
     if obj.exists():
         obj.touch()
         return obj
     unfinished = obj.with_suffix(f".{os.getpid()}.tmp")
-    include = [f"-I{folder}" for folder in plan.include]
+    include = [f"-I{folder}" for folder in recipe.include]
     _call(
-        [*plan.compiler.command, *flags, *include, "-c", source, "-o", unfinished],
+        [*recipe.compiler.command, *flags, *include, "-c", source, "-o", unfinished],
         f"compiling {source.name}",
     )
     unfinished.replace(obj)
@@ -246,14 +189,14 @@ def _forget_old(cache: Path) -> None:
             continue
 
 
-def _link(plan: _Plan, objects: list[Path], executable: Path) -> None:
-    compiler = plan.compiler
-    strip = "-dead_strip" if compiler.defines("__APPLE__") else "--gc-sections"
+def _link(recipe: Recipe, objects: list[Path], executable: Path) -> None:
+    compiler = recipe.compiler
     unfinished = executable.with_name(f"unfinished-{executable.name}")
-    script = [f"-Wl,-T,{path}" for path in plan.linker_script]
-    flags = [*compiler.cflags, f"-Wl,{strip}", *script]
     tail: list[str | Path] = [*compiler.ldflags, "-o", unfinished]
-    _call([*compiler.command, *flags, *objects, *tail], f"linking {executable.name}")
+    _call(
+        [*compiler.command, *recipe.link_flags, *objects, *tail],
+        f"linking {executable.name}",
+    )
     unfinished.replace(executable)
 
 

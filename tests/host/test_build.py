@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from refold import build as module
+from refold import recipe
 from refold.boards import Board, LinkSpec, Toolchain
 from refold.build import Build, build
 from refold.errors import UserError
@@ -43,7 +44,7 @@ def firmware(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (folder / "ports/toy/main.c").write_text(MAIN)
     (folder / "ports/other/main.c").write_text("#error not this board's\n")
-    monkeypatch.setattr(module, "firmware_dir", lambda: folder)
+    monkeypatch.setattr(recipe, "firmware_dir", lambda: folder)
     monkeypatch.setattr(module, "user_cache_path", lambda _: tmp_path / "cache")
     return folder
 
