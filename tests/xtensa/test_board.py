@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from math import prod
 from pathlib import Path
 
 import pytest
+from cbuild import INCLUDE, ROOT, RUNTIME_SOURCES, STRICT
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
@@ -23,6 +25,7 @@ from refold.errors import InfraError, UserError
 from refold.resources import bundled_model
 from refold.result import Result
 from refold.runner import RunOptions, run
+from refold.toolchain import find_compiler
 
 TINY = Path(__file__).parents[1] / "host/tiny_artefact"
 
@@ -33,6 +36,21 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
     images = load_data("digits", split="train", limit=64).images
     return compile_model(
         bundled_model(), images, tmp_path_factory.mktemp("digits") / "digits.refold"
+    )
+
+
+def test_no_warnings(xtensa: Board) -> None:
+    """All of the firmware is strict C99 to this compiler, too."""
+    compiler = find_compiler(xtensa.toolchain)
+    port = ROOT / "firmware/ports" / xtensa.port
+    folders = [f"-I{folder}" for folder in (INCLUDE, ROOT / "firmware/src", TINY)]
+    subprocess.run(
+        [
+            *(*compiler.command, *compiler.cflags, *STRICT, *folders),
+            *("-fsyntax-only", '-DREFOLD_BUILD_HASH="0"'),
+            *(*RUNTIME_SOURCES, *port.glob("*.c"), TINY / "model.c"),
+        ],
+        check=True,
     )
 
 

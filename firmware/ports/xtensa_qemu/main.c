@@ -117,13 +117,15 @@ int main(void)
 {
     static refold_link link;
     const refold_model *model = &refold_model_data;
+    size_t link_bytes = refold_link_bytes(model, WINDOW);
     uint8_t bytes[256];
     refold_ctx *ctx;
 
     refold_uart_init();
     check(refold_init(&ctx, model, arena, sizeof arena), "refold_init");
-    check(refold_link_init(&link, ctx, model, &port, link_memory,
-                           refold_link_bytes(model, WINDOW)),
+    check(link_bytes <= sizeof link_memory ? REFOLD_OK : REFOLD_ERROR_SIZE,
+          "refold_link_bytes");
+    check(refold_link_init(&link, ctx, model, &port, link_memory, link_bytes),
           "refold_link_init");
     for (;;) {
         refold_link_feed(&link, bytes, refold_uart_read(bytes, sizeof bytes));
