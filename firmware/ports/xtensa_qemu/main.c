@@ -27,8 +27,6 @@
 /* Of the lx106 as QEMU has it: CCOUNT counts at 40 MHz of emulated time. */
 #define CYCLES_A_US 40u
 
-#define ALIGNED __attribute__((aligned(REFOLD_ALIGNMENT)))
-
 /* What start.S calls and supplies; the services are QEMU's for Xtensa. */
 int main(void);
 void refold_board_panic(uint32_t cause, uint32_t pc);
@@ -38,8 +36,8 @@ enum { SERVICE_EXIT = 1, SERVICE_WRITE = 4 };
 
 #define STANDARD_ERROR 2
 
-static uint8_t arena[REFOLD_MODEL_ARENA_BYTES] ALIGNED;
-static uint8_t link_memory[LINK_BYTES] ALIGNED;
+static REFOLD_ALIGNED uint8_t arena[REFOLD_MODEL_ARENA_BYTES];
+static REFOLD_ALIGNED uint8_t link_memory[LINK_BYTES];
 
 /* To the emulator's standard error: the UART's bytes may not outlive it. */
 static void say(const char *text)
