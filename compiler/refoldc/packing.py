@@ -104,5 +104,7 @@ def scratch_bytes(layer: QConv, output_width: int, input_channels: int) -> int:
 
 def channel_bytes(channels: int) -> int:
     """Tables, accumulators and statistics of padded output channels."""
-    pixels = min(max(1024 // channels // 4 * 4, 4), 32)
-    return channels * (42 + 2 * pixels) + padded(channels, VECTOR) + 64
+    block = min(max(256 // channels, 1), 8)
+    batch = min(max(2048 // channels // 8 * 8, 8), 128)
+    result = padded(block * channels, VECTOR)
+    return channels * (34 + 8 * block + 2 * batch) + result + 64

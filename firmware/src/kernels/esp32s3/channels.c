@@ -11,20 +11,29 @@
 #define MOST_SUMMED 511
 #define IMAGE PIE_IMAGE_BYTES
 
-/* As many pixels as 2 KB hold, at most 32: rounds cost, memory too. */
+static int bounded(int value, int least, int most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* Blocks and batches save instructions a pixel; 2 KB and 4 KB bound what they take. */
+static int block_of(int padded)
+{
+    return bounded(256 / padded, 1, 8);
+}
+
 static int batch_of(int padded)
 {
-    int pixels = 1024 / padded / 4 * 4;
-
-    return pixels > 32 ? 32 : pixels < 4 ? 4 : pixels;
+    return bounded(2048 / padded / 8 * 8, 8, 128);
 }
 
 size_t refold_channels_bytes(int padded)
 {
-    size_t fixed = 8 + 8 + IMAGE / 8 + 2 + 2 * IMAGE / 8;
+    int block = block_of(padded);
+    int tables = 8 + IMAGE / 8 + 2 + 2 * IMAGE / 8;
+    int a_channel = tables + 8 * block + 2 * batch_of(padded);
 
-    return padded * (fixed + 2u * (unsigned)batch_of(padded)) +
-           (size_t)refold_round_up(padded, 16) + PREFETCH;
+    return (size_t)(padded * a_channel + refold_round_up(block * padded, 16) + PREFETCH);
 }
 
 static void carve(refold_channels *ch, uint8_t *at)
@@ -36,7 +45,7 @@ static void carve(refold_channels *ch, uint8_t *at)
     ch->start = (int32_t (*)[2])(void *)at;
     at += 8 * n;
     ch->acc = (int32_t (*)[2])(void *)at;
-    at += 8 * n + PREFETCH;
+    at += 8 * n * (size_t)ch->block + PREFETCH;
     ch->bias = at;
     at += n / 8 * IMAGE;
     ch->m = (int16_t *)(void *)at;
@@ -59,25 +68,22 @@ void refold_channels_init(refold_channels *ch, const refold_conv2d_params *p,
     memset(ch, 0, sizeof *ch);
     ch->count = p->out.c;
     ch->padded = padded;
+    ch->block = block_of(padded);
     ch->batch = batch_of(padded);
     ch->shift = requant->shift - 16;
     ch->lo = requant->lo;
     ch->hi = requant->hi;
     ch->moments = moments;
     carve(ch, scratch);
-    memset(scratch, 0, refold_channels_bytes(padded));
     for (int c = 0; c < padded; c++) {
-        int real = c < ch->count;
-        ch->start[c][0] = (real ? p->offset[c] : 0) + SPLIT;
+        int real = c < ch->count ? c : 0; /* what is padded repeats a channel */
+        ch->start[c][0] = p->offset[real] + SPLIT;
         ch->start[c][1] = 1;
-        ch->m[c] = real ? requant->m[c] : 0;
-        if (real)
-            memcpy(lane40(ch->bias, c), &requant->b[c], 5);
+        ch->m[c] = requant->m[real];
+        memcpy(lane40(ch->bias, c), &requant->b[real], 5);
         PIE_SCALAR(40);
     }
     if (moments) {
-        memset(moments->s1, 0, (size_t)ch->count * sizeof *moments->s1);
-        memset(moments->s2, 0, (size_t)ch->count * sizeof *moments->s2);
         ch->a_shift = moments->shift;
         ch->a_scale = (int16_t)(1 << (moments->shift < 2 ? 14 - moments->shift
                                                          : 16 - moments->shift));
@@ -85,7 +91,7 @@ void refold_channels_init(refold_channels *ch, const refold_conv2d_params *p,
 }
 
 /*
- * One pixel, eight channels a round. With lo and hi the halves of acc,
+ * `pixels` of the block, eight channels a round. With lo and hi the halves of acc,
  *
  *     q = (lo * m + B >> 16) + hi * m >> s - 16        clamped
  *     a = (lo >> k) + hi * 2^(16 - k)                  saturated to 16 bits
@@ -94,12 +100,10 @@ void refold_channels_init(refold_channels *ch, const refold_conv2d_params *p,
  * statistics, 1, or 4 where 2^(16-k) is no int16. Loads of the next round ride
  * on the arithmetic of this one.
  */
-PIE_INLINE void requantise(const refold_channels *ch, int8_t *out, int16_t *a,
-                           int factors, refold_pie *pie)
+PIE_INLINE void requantise(const refold_channels *ch, int pixels, int8_t *out,
+                           int16_t *a, int factors, refold_pie *pie)
 {
     const int32_t(*acc)[2] = (const int32_t(*)[2])ch->acc;
-    const int16_t *m = ch->m;
-    const uint8_t *bias = ch->bias;
     const int16_t split = (int16_t)(SPLIT - 0x10000);
     const int16_t *a_scale = &ch->a_scale;
     int32_t sixteen = 16, zero = 0, shift = ch->shift, a_shift = ch->a_shift;
@@ -112,64 +116,79 @@ PIE_INLINE void requantise(const refold_channels *ch, int8_t *out, int16_t *a,
     EE_VLD_128_IP(1, acc, 16);
     EE_VLD_128_IP(2, acc, 16);
     PIE_SCALAR(30);
-    for (int c = 0; c < padded; c += REFOLD_S3_LANES) {
-        EE_VLD_128_IP(3, acc, 16);
-        EE_VUNZIP_32(0, 1);
-        EE_VUNZIP_32(2, 3);
-        EE_VUNZIP_16(0, 2);
-        EE_XORQ(0, 0, 7);
-        if (factors) {
-            EE_VLDBC_16(4, a_scale);
-            EE_MOV_S16_QACC(0);
-            EE_SRCMB_S16_QACC(3, a_shift);
-            for (int i = 1; i < factors; i++)
-                EE_VMULAS_S16_QACC(2, 4);
-            EE_VMULAS_S16_QACC_LD_IP(4, m, 16, 2, 4);
-            EE_SRCMB_S16_QACC(3, zero);
-        } else {
-            EE_VLD_128_IP(4, m, 16);
+    for (; pixels > 0; pixels--) {
+        const int16_t *m = ch->m;
+        const uint8_t *bias = ch->bias;
+        for (int c = 0; c < padded; c += REFOLD_S3_LANES) {
+            EE_VLD_128_IP(3, acc, 16);
+            EE_VUNZIP_32(0, 1);
+            EE_VUNZIP_32(2, 3);
+            EE_VUNZIP_16(0, 2);
+            EE_XORQ(0, 0, 7);
+            if (factors) {
+                EE_VLDBC_16(4, a_scale);
+                EE_MOV_S16_QACC(0);
+                EE_SRCMB_S16_QACC(3, a_shift);
+                for (int i = 1; i < factors; i++)
+                    EE_VMULAS_S16_QACC(2, 4);
+                EE_VMULAS_S16_QACC_LD_IP(4, m, 16, 2, 4);
+                EE_SRCMB_S16_QACC(3, zero);
+            } else {
+                EE_VLD_128_IP(4, m, 16);
+            }
+            PIE_LD_QACC(bias);
+            EE_VMULAS_S16_QACC_LD_IP(0, acc, 16, 0, 4);
+            EE_SRCMB_S16_QACC(1, sixteen);
+            EE_VMULAS_S16_QACC_LD_IP(1, acc, 16, 2, 4);
+            EE_SRCMB_S16_QACC(4, shift);
+            EE_VMAX_S16_LD_INCP(2, acc, 4, 4, 6);
+            if (factors)
+                EE_VMIN_S16_ST_INCP(3, a, 4, 4, 5);
+            else
+                EE_VMIN_S16(4, 4, 5);
+            EE_VUNZIP_8(4, 3);
+            EE_VST_L_64_IP(4, out, 8);
+            PIE_SCALAR(2);
         }
-        PIE_LD_QACC(bias);
-        EE_VMULAS_S16_QACC_LD_IP(0, acc, 16, 0, 4);
-        EE_SRCMB_S16_QACC(1, sixteen);
-        EE_VMULAS_S16_QACC_LD_IP(1, acc, 16, 2, 4);
-        EE_SRCMB_S16_QACC(4, shift);
-        EE_VMAX_S16_LD_INCP(2, acc, 4, 4, 6);
-        if (factors)
-            EE_VMIN_S16_ST_INCP(3, a, 4, 4, 5);
-        else
-            EE_VMIN_S16(4, 4, 5);
-        EE_VUNZIP_8(4, 3);
-        EE_VST_L_64_IP(4, out, 8);
-        PIE_SCALAR(2);
+        PIE_SCALAR(6);
     }
 }
 
-/* Add one row of squares or values to the QACC image at `image`. */
+/* Add four rows, which q0 and q1 hold in turn, times the registers y and z. */
+#define FOUR_ROWS(y, z)                           \
+    EE_VMULAS_S16_QACC_LD_XP(0, a, stride, 0, y); \
+    EE_VMULAS_S16_QACC_LD_XP(1, a, stride, 1, z); \
+    EE_VMULAS_S16_QACC_LD_XP(0, a, stride, 0, y); \
+    EE_VMULAS_S16_QACC_LD_XP(1, a, stride, 1, z)
+
+/*
+ * Add eight channels of `pixels` rows, or their squares, to a QACC image, or begin
+ * it; q2 = 1.
+ */
 PIE_INLINE void sum_pixels(const int16_t *a, int pixels, int stride, uint8_t *image,
-                           bool squares, refold_pie *pie)
+                           bool squares, bool begin, refold_pie *pie)
 {
     const uint8_t *from = image;
 
-    PIE_LD_QACC(from);
+    if (begin) {
+        EE_ZERO_QACC();
+    } else {
+        PIE_LD_QACC(from);
+    }
     EE_VLD_128_XP(0, a, stride);
     EE_VLD_128_XP(1, a, stride);
-    for (int i = 0; i < pixels; i += 4) {
+    for (int i = 0; i < pixels; i += 8) {
         if (squares) {
-            EE_VMULAS_S16_QACC_LD_XP(0, a, stride, 0, 0);
-            EE_VMULAS_S16_QACC_LD_XP(1, a, stride, 1, 1);
-            EE_VMULAS_S16_QACC_LD_XP(0, a, stride, 0, 0);
-            EE_VMULAS_S16_QACC_LD_XP(1, a, stride, 1, 1);
+            FOUR_ROWS(0, 1);
+            FOUR_ROWS(0, 1);
         } else {
-            EE_VMULAS_S16_QACC_LD_XP(0, a, stride, 0, 2);
-            EE_VMULAS_S16_QACC_LD_XP(1, a, stride, 1, 2);
-            EE_VMULAS_S16_QACC_LD_XP(0, a, stride, 0, 2);
-            EE_VMULAS_S16_QACC_LD_XP(1, a, stride, 1, 2);
+            FOUR_ROWS(2, 2);
+            FOUR_ROWS(2, 2);
         }
         PIE_SCALAR(2);
     }
     PIE_ST_QACC(image);
-    PIE_SCALAR(6);
+    PIE_SCALAR(7);
 }
 
 /* The 40-bit lane i of eight in a QACC image. */
@@ -181,24 +200,35 @@ static int64_t read_lane40(const uint8_t *image, int i)
     return (int64_t)(pair >> (8 * (i % 4)) << 24) >> 24;
 }
 
-/* Bring the sums into the moments and start them anew. */
-static void flush(refold_channels *ch, refold_pie *pie)
+PIE_INLINE void read_sums(const refold_channels *ch, bool first, refold_pie *pie)
 {
+    int64_t *s1 = ch->moments->s1, *s2 = ch->moments->s2;
+
     for (int c = 0; c < ch->count; c++) {
         const uint8_t *images = ch->sums + c / 8 * 2 * IMAGE;
-        ch->moments->s2[c] += read_lane40(images, c % 8);
-        ch->moments->s1[c] += read_lane40(images + IMAGE, c % 8);
-        PIE_SCALAR(34);
+        s2[c] = (first ? 0 : s2[c]) + read_lane40(images, c % 8);
+        s1[c] = (first ? 0 : s1[c]) + read_lane40(images + IMAGE, c % 8);
+        PIE_SCALAR(first ? 22 : 34);
     }
-    memset(ch->sums, 0, (size_t)ch->padded / 8 * 2 * IMAGE);
-    ch->summed = 0;
 }
 
-/* Sum the batch, filled up with zeros to whole rounds of four. */
+/* Bring the sums into the moments, of which the first time none exist. */
+static void flush(refold_channels *ch, refold_pie *pie)
+{
+    if (ch->flushed)
+        read_sums(ch, false, pie);
+    else
+        read_sums(ch, true, pie);
+    ch->flushed = true;
+    ch->summed = 0;
+    PIE_SCALAR(20);
+}
+
+/* Sum the batch, filled up with zeros to whole rounds of eight. */
 static void absorb(refold_channels *ch, refold_pie *pie)
 {
     const int16_t one = 1;
-    int pixels = refold_round_up(ch->pixels, 4);
+    int pixels = refold_round_up(ch->pixels, 8);
     int stride = 2 * ch->padded;
     uint8_t *image = ch->sums;
 
@@ -206,10 +236,11 @@ static void absorb(refold_channels *ch, refold_pie *pie)
         flush(ch, pie);
     memset(ch->a + (size_t)ch->pixels * (size_t)ch->padded, 0,
            (size_t)((pixels - ch->pixels) * stride));
+    bool begin = ch->summed == 0;
     EE_VLDBC_16(2, &one);
     for (int c = 0; c < ch->padded; c += REFOLD_S3_LANES, image += 2 * IMAGE) {
-        sum_pixels(ch->a + c, pixels, stride, image, true, pie);
-        sum_pixels(ch->a + c, pixels, stride, image + IMAGE, false, pie);
+        sum_pixels(ch->a + c, pixels, stride, image, true, begin, pie);
+        sum_pixels(ch->a + c, pixels, stride, image + IMAGE, false, begin, pie);
         PIE_SCALAR(4);
     }
     ch->summed += pixels;
@@ -217,24 +248,37 @@ static void absorb(refold_channels *ch, refold_pie *pie)
     PIE_SCALAR(40);
 }
 
-void refold_channels_pixel(refold_channels *ch, int8_t *out, refold_pie *pie)
+static void copy_result(const refold_channels *ch, int8_t *out, int pixels,
+                        refold_pie *pie)
+{
+    const int8_t *result = ch->result;
+
+    for (; pixels > 0; pixels--, out += ch->count, result += ch->padded) {
+        memcpy(out, result, (size_t)ch->count);
+        PIE_SCALAR(20 + ch->count);
+    }
+}
+
+void refold_channels_pixels(refold_channels *ch, int8_t *out, int pixels,
+                            refold_pie *pie)
 {
     bool direct = out != NULL && ch->padded == ch->count;
     int8_t *to = direct ? out : ch->result;
-    int16_t *a = ch->a + (size_t)ch->pixels * (size_t)ch->padded;
 
-    if (ch->moments == NULL)
-        requantise(ch, to, NULL, 0, pie);
-    else if (ch->a_shift < 2)
-        requantise(ch, to, a, 4, pie);
-    else
-        requantise(ch, to, a, 1, pie);
-    if (out != NULL && !direct) {
-        memcpy(out, ch->result, (size_t)ch->count);
-        PIE_SCALAR(20 + ch->count);
+    if (ch->moments == NULL) {
+        requantise(ch, pixels, to, NULL, 0, pie);
+    } else {
+        if (ch->pixels + pixels > ch->batch)
+            absorb(ch, pie);
+        int16_t *a = ch->a + (size_t)ch->pixels * (size_t)ch->padded;
+        if (ch->a_shift < 2)
+            requantise(ch, pixels, to, a, 4, pie);
+        else
+            requantise(ch, pixels, to, a, 1, pie);
+        ch->pixels += pixels;
     }
-    if (ch->moments != NULL && ++ch->pixels == ch->batch)
-        absorb(ch, pie);
+    if (out != NULL && !direct)
+        copy_result(ch, out, pixels, pie);
 }
 
 void refold_channels_finish(refold_channels *ch, refold_pie *pie)

@@ -39,25 +39,48 @@
 #define CHANNELS_2(n, r, s) CHANNEL(DOT_##n(6, 7)); CHANNEL(DOT_##n(r, s))
 #define CHANNELS_4(n, r, s) CHANNELS_2(n, r, s); CHANNELS_2(n, r, s)
 
+/* Neighbouring output pixels whose accumulators are computed together. */
+typedef struct block {
+    const int8_t *window;   /* of the first pixel */
+    int step;               /* bytes to the window of the next */
+    int pixels;
+    int channels;           /* a multiple of eight */
+    const int32_t (*start)[2];
+    int32_t (*acc)[2];
+} block;
+
 /*
- * Add the products of n vectors at x to all accumulators, a multiple of eight;
- * returns the end of the weights. After an odd number of products the registers
- * have changed places: r and s are those that the second channel of a pair uses.
+ * Add the products of n vectors from byte `at` of every window; the first sweep
+ * begins at the start values. Returns the end of the weights. After an odd number
+ * of products the registers have changed places: r and s are those that the second
+ * channel of a pair uses.
  */
-#define SWEEP(n, r, s)                                                               \
-    static const int8_t *sweep_##n(const int8_t *x, const int8_t *w,                 \
-                                   const int32_t (*from)[2], int32_t (*to)[2],       \
-                                   int channels, refold_pie *pie)                    \
-    {                                                                                \
-        LOAD_##n;                                                                    \
-        EE_VLD_128_IP(6, w, 16);                                                     \
-        EE_VLD_128_IP(7, w, 16);                                                     \
-        for (int c = 0; c < channels; c += 8) {                                      \
-            CHANNELS_4(n, r, s);                                                     \
-            CHANNELS_4(n, r, s);                                                     \
-            PIE_SCALAR(2);                                                           \
-        }                                                                            \
-        return w - 32;                                                               \
+#define SWEEP(n, r, s)                                                            \
+    static const int8_t *sweep_##n(const block *b, int at, const int8_t *weights, \
+                                   refold_pie *pie)                               \
+    {                                                                             \
+        const int8_t *window = b->window + at, *w = weights;                      \
+        const int32_t(*from)[2] = (const int32_t(*)[2])b->acc;                    \
+        int32_t(*to)[2] = b->acc;                                                 \
+        int channels = b->channels;                                               \
+                                                                                  \
+        for (int i = b->pixels; i > 0; i--, window += b->step) {                  \
+            const int8_t *x = window;                                             \
+            w = weights;                                                          \
+            if (at == 0)                                                          \
+                from = b->start;                                                  \
+            LOAD_##n;                                                             \
+            EE_VLD_128_IP(6, w, 16);                                              \
+            EE_VLD_128_IP(7, w, 16);                                              \
+            for (int c = channels; c > 0; c -= 8) {                               \
+                CHANNELS_4(n, r, s);                                              \
+                CHANNELS_4(n, r, s);                                              \
+                PIE_SCALAR(2);                                                    \
+            }                                                                     \
+            PIE_SCALAR(10);                                                       \
+        }                                                                         \
+        PIE_SCALAR(12);                                                           \
+        return w - 32;                                                            \
     }
 
 SWEEP(1, 7, 6)
@@ -67,37 +90,41 @@ SWEEP(4, 6, 7)
 SWEEP(5, 7, 6)
 SWEEP(6, 6, 7)
 
-PIE_INLINE const int8_t *sweep(int vectors, const int8_t *x, const int8_t *w,
-                           const int32_t (*from)[2], int32_t (*to)[2], int channels,
-                           refold_pie *pie)
+/* All sweeps over windows of so many vectors. */
+static void accumulate(const block *b, int vectors, const int8_t *weights,
+                       refold_pie *pie)
 {
-    PIE_SCALAR(24);
-    switch (vectors) {
-    case 1:
-        return sweep_1(x, w, from, to, channels, pie);
-    case 2:
-        return sweep_2(x, w, from, to, channels, pie);
-    case 3:
-        return sweep_3(x, w, from, to, channels, pie);
-    case 4:
-        return sweep_4(x, w, from, to, channels, pie);
-    case 5:
-        return sweep_5(x, w, from, to, channels, pie);
-    default:
-        return sweep_6(x, w, from, to, channels, pie);
-    }
-}
-
-/* The accumulators of one output pixel. */
-static void accumulate(const refold_channels *ch, const int8_t *window, int vectors,
-                       const int8_t *weights, refold_pie *pie)
-{
-    const int32_t(*from)[2] = (const int32_t(*)[2])ch->start;
+    static const int8_t *(*const sweeps[])(const block *, int, const int8_t *,
+                                           refold_pie *) = {
+        sweep_1, sweep_2, sweep_3, sweep_4, sweep_5, sweep_6,
+    };
 
     for (int i = 0; i < vectors; i += RESIDENT) {
         int n = vectors - i < RESIDENT ? vectors - i : RESIDENT;
-        weights = sweep(n, window + 16 * i, weights, from, ch->acc, ch->padded, pie);
-        from = (const int32_t(*)[2])ch->acc;
+        weights = sweeps[n - 1](b, 16 * i, weights, pie);
+        PIE_SCALAR(14);
+    }
+}
+
+/* One row of output; a dilated kernel's windows do not lie in steps. */
+static void row(const refold_conv2d_params *p, const refold_slab *slab,
+                refold_channels *ch, int8_t *out, refold_pie *pie)
+{
+    int most = p->dilation_w == 1 ? ch->block : 1;
+    block b = {
+        .step = p->stride_w * slab->column,
+        .channels = ch->padded,
+        .start = (const int32_t(*)[2])ch->start,
+        .acc = ch->acc,
+    };
+
+    for (int x = 0; x < p->out.w; x += b.pixels) {
+        b.window = refold_slab_window(slab, x);
+        b.pixels = p->out.w - x < most ? p->out.w - x : most;
+        accumulate(&b, p->kernel_w * slab->column / 16, p->packed, pie);
+        refold_channels_pixels(ch, out, b.pixels, pie);
+        out = out ? out + b.pixels * p->out.c : NULL;
+        PIE_SCALAR(30);
     }
 }
 
@@ -129,13 +156,9 @@ bool refold_conv2d_esp32s3(const refold_conv2d_params *p, const refold_requant *
                          (uint8_t *)scratch + refold_slab_bytes(&slab), moments, pie);
     for (int oy = 0; oy < p->out.h; oy++) {
         refold_slab_load(&slab, in, oy, pie);
-        for (int ox = 0; ox < p->out.w; ox++) {
-            accumulate(&ch, refold_slab_window(&slab, ox),
-                       p->kernel_w * slab.column / 16, p->packed, pie);
-            refold_channels_pixel(&ch, out, pie);
-            out = out ? out + p->out.c : NULL;
-            PIE_SCALAR(16);
-        }
+        row(p, &slab, &ch, out, pie);
+        out = out ? out + p->out.w * p->out.c : NULL;
+        PIE_SCALAR(30);
     }
     refold_channels_finish(&ch, pie);
     PIE_DONE();

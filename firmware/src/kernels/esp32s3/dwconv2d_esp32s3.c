@@ -74,7 +74,7 @@ bool refold_dwconv2d_esp32s3(const refold_conv2d_params *p,
                 refold_channels_unpack((const int32_t(*)[2])ch.start + c, ch.acc + c,
                                        pie);
             }
-            refold_channels_pixel(&ch, out, pie);
+            refold_channels_pixels(&ch, out, 1, pie);
             out = out ? out + p->out.c : NULL;
             PIE_SCALAR(16);
         }
