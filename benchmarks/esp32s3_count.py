@@ -21,12 +21,12 @@ import click
 
 from refoldc.artefact import load_artefact
 from refoldc.cost import layer_macs
+from refoldc.emit_layers import OPERATORS
 from refoldc.ir import QGraph, QLayer
-from refoldc.manifest import Manifest
 
+from refold.boards import load_board
 from refold.resources import firmware_dir
 from refold.toolchain import Compiler, find_compiler
-from refold.boards import load_board
 
 HARNESS = Path(__file__).with_suffix(".c")
 LANES: Final = 16
@@ -34,12 +34,22 @@ LANES: Final = 16
 INPUT_INSTRUCTIONS: Final = 8
 """Of the portable input table, a value: two loads, a store, address and loop."""
 FEW_SITES: Final = 3
-CLASSES = ("multiply", "load", "store", "lanes", "scalar")
+"""So many are named in the table."""
+MARKER: Final = "<!-- counts -->\n\n"
+"""In a document, what the tables follow."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """One layer: its cost and what it executed; 0 where no SIMD kernel runs."""
+    """One layer.
+
+    Attributes:
+        name: Of the layer.
+        op: Its operator.
+        macs: Multiply-accumulate operations.
+        executed: Instructions by class, in the order of enum refold_pie_class; 0
+            where no SIMD kernel runs.
+    """
 
     name: str
     op: str
@@ -79,18 +89,18 @@ def build(artefact: Path, compiler: Compiler, folder: Path) -> Path:
     return program
 
 
-def count(program: Path, graph: QGraph, manifest: Manifest, *sites: int) -> list[Count]:
+def count(program: Path, graph: QGraph, *sites: int) -> list[Count]:
     """Run one image and return what every layer executed."""
     command = [str(program), *map(str, sites)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = [tuple(map(int, line.split())) for line in output.splitlines()]
     return [
-        _count(layer, graph, record.op, row)
-        for layer, record, row in zip(graph.layers, manifest.layers, rows, strict=True)
+        _count(layer, graph, row) for layer, row in zip(graph.layers, rows, strict=True)
     ]
 
 
-def _count(layer: QLayer, graph: QGraph, op: str, row: tuple[int, ...]) -> Count:
+def _count(layer: QLayer, graph: QGraph, row: tuple[int, ...]) -> Count:
+    op = OPERATORS[type(layer)].kind(layer)
     return Count(layer.name, op, layer_macs(layer, graph), row)
 
 
@@ -126,10 +136,9 @@ def _row(c: Count) -> str:
 
 
 def _sites(run: Run) -> str:
-    numbers = ", ".join(map(str, run.sites))
-    return f"FORGE, {len(run.sites)} sites" + (
-        f" ({numbers})" if len(run.sites) <= FEW_SITES else ""
-    )
+    named = ", ".join(map(str, run.sites))
+    which = f" ({named})" if len(run.sites) <= FEW_SITES else ""
+    return f"FORGE, {len(run.sites)} sites{which}"
 
 
 def spread(count_of_sites: int) -> tuple[int, ...]:
@@ -137,19 +146,18 @@ def spread(count_of_sites: int) -> tuple[int, ...]:
     return tuple(sorted({0, count_of_sites // 2, count_of_sites - 1}))
 
 
-def measure(path: Path) -> str:
-    """The report on an artefact."""
-    artefact = load_artefact(path)
-    graph, manifest = artefact.qgraph, artefact.manifest
+def measure(path: Path, graph: QGraph) -> str:
+    """The tables of an emitted model: adaptation off, at all sites and at three."""
     compiler = find_compiler(load_board("native").toolchain)
     with tempfile.TemporaryDirectory() as folder:
         program = build(path, compiler, Path(folder))
-        off = count(program, graph, manifest)
+        off = count(program, graph)
+        base = total(off, graph)
         runs = []
         everywhere = tuple(range(len(graph.sites)))
         for sites in (everywhere, spread(len(everywhere))) if everywhere else ():
-            all_of = total(count(program, graph, manifest, *sites), graph)
-            runs.append(Run(sites, all_of, all_of / total(off, graph) - 1))
+            instructions = total(count(program, graph, *sites), graph)
+            runs.append(Run(sites, instructions, instructions / base - 1))
     return render(graph, off, runs)
 
 
@@ -158,16 +166,16 @@ def measure(path: Path) -> str:
 @click.option(
     "--markdown",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Replace what this file holds below its line '<!-- counts -->'.",
+    help="Replace what this file holds below its line <!-- counts -->.",
 )
 def main(artefact: Path, markdown: Path | None) -> None:
     """Print the tables, or write them."""
-    text = measure(artefact)
+    text = measure(artefact, load_artefact(artefact).qgraph)
     if markdown is None:
         click.echo(text, nl=False)
         return
-    head, marker, _ = markdown.read_text().partition("<!-- counts -->\n")
-    markdown.write_text(f"{head}{marker}\n{text}")
+    head, marker, _ = markdown.read_text(encoding="utf-8").partition(MARKER)
+    markdown.write_text(f"{head}{marker}{text}", encoding="utf-8")
 
 
 if __name__ == "__main__":

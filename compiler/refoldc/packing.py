@@ -99,7 +99,9 @@ def scratch_bytes(layer: QConv, output_width: int, input_channels: int) -> int:
     seen = (output_width - 1) * layer.stride[1] + (width - 1) * dilation + 1
     columns = padded(seen, dilation)
     slab = columns * padded(height * slot, VECTOR) + padded(slot, VECTOR)
-    return slab + channel_bytes(padded(outputs, VECTOR if layer.depthwise else CHANNELS))
+    return slab + channel_bytes(
+        padded(outputs, VECTOR if layer.depthwise else CHANNELS)
+    )
 
 
 def channel_bytes(channels: int) -> int:

@@ -97,9 +97,7 @@ def test_many_channels(lib: Kernels) -> None:
 @pytest.mark.parametrize("channels", [8, 15, 16, 17, 96])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("kind", FILLS)
-def test_depthwise_layers(
-    lib: Kernels, channels: int, stride: int, kind: str
-) -> None:
+def test_depthwise_layers(lib: Kernels, channels: int, stride: int, kind: str) -> None:
     """Depthwise layers run on the SIMD kernels, channel tails and extremes too."""
     case = square(9, channels, channels, stride=stride, groups=channels, fill=kind)
     run_simd(lib, case, depthwise=True)

@@ -79,7 +79,9 @@ def test_both_back_ends_have_the_same_macros() -> None:
 def test_a_macro_is_named_after_its_instruction() -> None:
     """EE_VLD_128_IP is ee.vld.128.ip, so a call says what is executed."""
     text = (SIMD / "pie.h").read_text()
-    body = re.compile(r'^#define EE_(\w+)\([^)]*\)\s*\\?\s*PIE_ASM\("(\S+?)["\s]', re.M)
+    body = re.compile(
+        r'^#define EE_(\w+)\([^)]*\)\s*\\?\s*PIE_ASM\("(\S+?)["\s]', re.MULTILINE
+    )
     named = {name.lower(): mnemonic for name, mnemonic in body.findall(text)}
     assert len(INSTRUCTIONS) == len(named)
     for name, mnemonic in named.items():
