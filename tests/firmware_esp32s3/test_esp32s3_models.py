@@ -41,14 +41,16 @@ def test_every_operator_in_every_mode(
     assert_parity(reference, device, images, MODES[mode])
 
 
-@pytest.mark.parametrize("name", ["resnet20", "mobilenetv2x05"])
+@pytest.mark.parametrize(
+    "name", ["resnet20", pytest.param("mobilenetv2x05", marks=pytest.mark.slow)]
+)
 def test_cifar_networks(name: str, shared: Path, tmp_path: Path) -> None:
     """Real networks agree in every layer, and in their state, on corrupted images."""
     with np.load(shared / "data/cifar10c_sev5_1000.npz") as data:
-        clean, noisy = data["clean"][:16], data["gaussian_noise_5"][:2]
+        clean, noisy = data["clean"][:8], data["gaussian_noise_5"][:2]
     options = CompileOptions(mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616))
     folded = fold(import_model(shared / f"models/{name}_cifar10_forge.onnx"))
     graph = quantise(folded, calibrate(folded, clean, options), options)
     reference, device = Reference(graph), EmittedModel(graph, tmp_path, SIMD)
-    for mode in ("off", "lagged", "exact"):
+    for mode in ("lagged", "exact"):
         assert_parity(reference, device, noisy, MODES[mode])

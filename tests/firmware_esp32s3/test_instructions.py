@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,6 +66,29 @@ def test_all_instructions_are_seen() -> None:
 def test_mistakes_are_found(statement: str, operands: int) -> None:
     """A wrong name, register, immediate, count or order of operands is a fault."""
     assert faults(statement, operands)
+
+
+@pytest.mark.parametrize("source", KERNELS, ids=lambda path: path.stem)
+def test_an_xtensa_compiler_makes_them(source: Path, tmp_path: Path) -> None:
+    """GCC for Xtensa compiles the chip's back end; the lines it writes are encodable."""
+    gcc = shutil.which("xtensa-lx106-elf-gcc")
+    if gcc is None:
+        pytest.skip("no xtensa-lx106-elf-gcc")
+    output = tmp_path / "kernel.s"
+    flags = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-DREFOLD_ESP32S3")
+    command = [gcc, *flags, f"-I{INCLUDE}", "-S", str(source), "-o", str(output)]
+    subprocess.run(command, check=True)
+    for line in output.read_text().splitlines():
+        if line.strip().startswith(("ee.", "rur.")):
+            named, count = numbered(line)
+            assert [] == faults(named, count)
+
+
+def numbered(line: str) -> tuple[str, int]:
+    """Compiled assembly with its address registers as %0, %1, and their number."""
+    names = itertools.count()
+    text = re.sub(r"\b(?:a\d+|sp)\b", lambda _: f"%{next(names)}", line)
+    return text, next(names)
 
 
 def test_both_back_ends_have_the_same_macros() -> None:
