@@ -70,7 +70,7 @@ def test_mistakes_are_found(statement: str, operands: int) -> None:
 
 @pytest.mark.parametrize("source", KERNELS, ids=lambda path: path.stem)
 def test_an_xtensa_compiler_makes_them(source: Path, tmp_path: Path) -> None:
-    """GCC for Xtensa compiles the chip's back end; the lines it writes are encodable."""
+    """GCC for Xtensa compiles the chip's back end; what it writes is encodable."""
     gcc = shutil.which("xtensa-lx106-elf-gcc")
     if gcc is None:
         pytest.skip("no xtensa-lx106-elf-gcc")
