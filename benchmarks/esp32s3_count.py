@@ -123,7 +123,7 @@ def render(graph: QGraph, off: list[Count], runs: list[Run]) -> str:
         "| adaptation | instructions an image | added |",
         "|---|--:|--:|",
         f"| off | {total(off, graph):,} | |",
-        *(f"| {_sites(r)} | {r.instructions:,} | {r.added:.1%} |" for r in runs),
+        *(f"| {_sites(r)} | {r.instructions:,} | {r.added:.2%} |" for r in runs),
     ]
     return "\n".join(lines) + "\n"
 
