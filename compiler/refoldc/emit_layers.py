@@ -22,6 +22,7 @@ from refoldc.ir import (
     Requant,
     Shape,
 )
+from refoldc.packing import packed_weights
 
 Lines = Iterator[str]
 Field = tuple[str, str]
@@ -30,6 +31,7 @@ Field = tuple[str, str]
 def render_conv(name: str, layer: QConv, graph: QGraph) -> Lines:
     """refold_conv2d_params."""
     yield c_array("int8_t", f"{name}_weights", stored_weights(layer), "ALIGNED ")
+    yield from render_packed(name, layer)
     yield c_array("int32_t", f"{name}_offset", layer.offset, "ALIGNED ")
     yield from render_requant_arrays(name, layer.requant)
     kernel = layer.weights.shape[1:3]
@@ -45,6 +47,7 @@ def render_conv(name: str, layer: QConv, graph: QGraph) -> Lines:
         ("weights", f"{name}_weights"),
         ("offset", f"{name}_offset"),
         ("requant", c_requant(name, layer.requant)),
+        *packed_field(name, layer),
     )
     yield render_struct("refold_conv2d_params", name, fields)
 
@@ -59,6 +62,7 @@ def stored_weights(layer: QConv) -> I8:
 def render_dense(name: str, layer: QDense, graph: QGraph) -> Lines:
     """refold_dense_params."""
     yield c_array("int8_t", f"{name}_weights", layer.weights, "ALIGNED ")
+    yield from render_packed(name, layer)
     yield c_array("int32_t", f"{name}_offset", layer.offset, "ALIGNED ")
     yield from render_requant_arrays(name, layer.requant)
     fields = (
@@ -67,8 +71,24 @@ def render_dense(name: str, layer: QDense, graph: QGraph) -> Lines:
         ("weights", f"{name}_weights"),
         ("offset", f"{name}_offset"),
         ("requant", c_requant(name, layer.requant)),
+        *packed_field(name, layer),
     )
     yield render_struct("refold_dense_params", name, fields)
+
+
+def render_packed(name: str, layer: QLayer) -> Lines:
+    """The weights for SIMD kernels, in the builds that have those."""
+    packed = packed_weights(layer)
+    if packed is not None:
+        array = c_array("int8_t", f"{name}_packed", packed, "ALIGNED ")
+        yield f"#if defined REFOLD_ESP32S3\n{array}\n#endif"
+
+
+def packed_field(name: str, layer: QLayer) -> list[Field]:
+    """Where the kernels find them; NULL unless named."""
+    if packed_weights(layer) is None:
+        return []
+    return [("packed", f"REFOLD_PACKED({name}_packed)")]
 
 
 def render_add(name: str, layer: QAdd, graph: QGraph) -> Lines:

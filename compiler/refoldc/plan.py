@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 
+from refoldc import packing
 from refoldc.ir import QAdd, QConv, QDense, QGraph, QLayer, QTable
 
 ALIGNMENT = 16
@@ -66,7 +67,7 @@ def plan(graph: QGraph) -> Plan:
         activation_bytes=span,
         live_bytes=max(live),
         peak_layer=graph.layers[live.index(max(live))].name,
-        scratch_bytes=max(scratch_bytes(layer) for layer in graph.layers),
+        scratch_bytes=max(most_scratch_bytes(layer, graph) for layer in graph.layers),
     )
 
 
@@ -156,6 +157,16 @@ def lay_out(buffers: list[Buffer]) -> tuple[dict[str, int], int]:
         placed.append((offset, buffer))
     offsets = {name: start for start, buffer in placed for name in buffer.tensors}
     return offsets, max(start + buffer.size for start, buffer in placed)
+
+
+def most_scratch_bytes(layer: QLayer, graph: QGraph) -> int:
+    """What the kernel of ``layer`` asks for on the board where that is most."""
+    portable = scratch_bytes(layer)
+    if not isinstance(layer, QConv) or packing.packed_weights(layer) is None:
+        return portable
+    output_width = graph.shapes[layer.output][1]
+    channels = graph.shapes[layer.inputs[0]][2]
+    return max(portable, packing.scratch_bytes(layer, output_width, channels))
 
 
 def scratch_bytes(layer: QLayer) -> int:

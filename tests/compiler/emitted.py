@@ -52,14 +52,13 @@ class Report(ctypes.Structure):
 
 
 @cache
-def runtime() -> ctypes.CDLL:
-    """The firmware's runtime, once a process, its symbols visible to models."""
+def runtime(*flags: str) -> ctypes.CDLL:
+    """The firmware's runtime, once a process for each set of flags."""
     folder = Path(mkdtemp(prefix="refold-runtime-"))
     source = Path(__file__).resolve().parents[2] / "firmware/src"
     library = compile_shared(
-        RUNTIME_SOURCES, flags=FLAGS, include=[source], out_dir=folder
+        RUNTIME_SOURCES, flags=(*FLAGS, *flags), include=[source], out_dir=folder
     )
-    library = ctypes.CDLL(library._name, mode=ctypes.RTLD_GLOBAL)
     for name in ("refold_arena_bytes", "refold_adapt_state_bytes"):
         getattr(library, name).restype = ctypes.c_size_t
         getattr(library, name).argtypes = [ctypes.c_void_p]
@@ -81,13 +80,24 @@ def write_sources(sources: Sources, folder: Path) -> Path:
 
 
 class EmittedModel:
-    """The interface of ``refoldc.reference.Reference``, computed by the C."""
+    """The interface of ``refoldc.reference.Reference``, computed by the C.
 
-    def __init__(self, graph: QGraph, folder: Path) -> None:
+    Args:
+        graph: The network.
+        folder: For its sources.
+        flags: For the compiler, to choose the kernels.
+    """
+
+    def __init__(self, graph: QGraph, folder: Path, *flags: str) -> None:
         self.graph = graph
-        self.runtime = runtime()
+        self.runtime = runtime(*flags)
         source = write_sources(emit(graph), folder)
-        library = compile_shared([source], include=[folder], out_dir=folder)
+        library = compile_shared(
+            [source, Path(self.runtime._name)],
+            flags=flags,
+            include=[folder],
+            out_dir=folder,
+        )
         self.model = ctypes.addressof(
             ctypes.c_char.in_dll(library, "refold_model_data")
         )

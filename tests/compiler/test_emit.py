@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cbuild import STRICT, compile_c, compile_shared, compilers
-from emitted import EmittedModel, emit, write_sources
+from emitted import EmittedModel, emit, runtime, write_sources
 from graphs import GraphBuilder, quantised, small_cnn
 
 from refoldc.ctext import c_array, c_comment, c_float, c_string
@@ -99,10 +99,7 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
     flags = ("-c", *STRICT)
     compile_c([source], tmp_path / "m.o", flags=flags, include=[tmp_path])
     library = compile_shared(
-        [source],
-        include=[tmp_path],
-        out_dir=tmp_path,
-        flags=["-Wl,--unresolved-symbols=ignore-all", "-Wl,-z,lazy"],
+        [source, Path(runtime()._name)], include=[tmp_path], out_dir=tmp_path
     )
     address = ctypes.addressof(ctypes.c_char.in_dll(library, "refold_model_data"))
     stored = ctypes.c_char_p.from_address(address + 8).value

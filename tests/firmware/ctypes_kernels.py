@@ -53,6 +53,7 @@ class Conv2d(c.Structure):
         ("weights", c.c_void_p),
         ("offset", c.c_void_p),
         ("requant", Requant),
+        ("packed", c.c_void_p),
     ]
 
 
@@ -65,6 +66,7 @@ class Dense(c.Structure):
         ("weights", c.c_void_p),
         ("offset", c.c_void_p),
         ("requant", Requant),
+        ("packed", c.c_void_p),
     ]
 
 

@@ -13,7 +13,7 @@ from cbuild import INCLUDE, RUNTIME_SOURCES, STRICT, compile_c, compilers
 
 HERE = Path(__file__).parent
 TINY = (HERE / "tiny_model.c", HERE / "exercise.c")
-X86 = ((), ("-march=native", "-DREFOLD_X86"))
+VARIANTS = ((), ("-march=native", "-DREFOLD_X86"), ("-DREFOLD_ESP32S3",))
 MAY_CALL = {
     *("memchr", "memcmp", "memcpy", "memmove", "memset", "strlen"),
     *("sqrtf", "__stack_chk_fail"),
@@ -32,10 +32,10 @@ def objects(folder: Path, *, cc: str = "cc", flags: tuple[str, ...] = ()) -> lis
 
 
 @pytest.mark.parametrize("cc", compilers())
-@pytest.mark.parametrize("x86", X86, ids=" ".join)
-def test_no_warnings(cc: str, x86: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("variant", VARIANTS, ids=" ".join)
+def test_no_warnings(cc: str, variant: tuple[str, ...], tmp_path: Path) -> None:
     """All sources are strict C99 without a warning."""
-    assert objects(tmp_path, cc=cc, flags=(*STRICT, "-O1", *x86))
+    assert objects(tmp_path, cc=cc, flags=(*STRICT, "-O1", *variant))
 
 
 def test_headers_stand_alone_in_cpp(tmp_path: Path) -> None:
@@ -91,10 +91,10 @@ def symbols(folder: Path, *flags: str) -> list[tuple[str, str]]:
     return re.findall(r"^[0-9a-f ]{16} (\w) (\S+)$", output, re.MULTILINE)
 
 
-@pytest.mark.parametrize("x86", X86, ids=" ".join)
-def test_symbols(x86: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("variant", VARIANTS, ids=" ".join)
+def test_symbols(variant: tuple[str, ...], tmp_path: Path) -> None:
     """Exports start with refold_, nothing is mutable, no heap and no stdio."""
-    found = symbols(tmp_path, "-O1", *x86)
+    found = symbols(tmp_path, "-O1", *variant)
     exported = [name for kind, name in found if kind in "TRDBC"]
     assert "refold_infer" in exported
     assert [] == [name for name in exported if not name.startswith("refold_")]
@@ -103,10 +103,22 @@ def test_symbols(x86: tuple[str, ...], tmp_path: Path) -> None:
     assert set() == {n for n in needed if not n.startswith("refold_")} - MAY_CALL
 
 
-def test_switch_removes_simd(tmp_path: Path) -> None:
-    """With REFOLD_NO_X86 nothing calls a vector kernel."""
-    switches = ("-march=native", "-DREFOLD_X86", "-DREFOLD_NO_X86")
-    found = symbols(tmp_path, "-O1", *switches)
-    called = {name for kind, name in found if kind == "U"}
-    entries = {name for name in called if name.endswith("_x86")}
-    assert set() == entries
+@pytest.mark.parametrize(
+    ("name", "flags"), [("X86", ("-march=native",)), ("ESP32S3", ())]
+)
+def test_switch_removes_simd(name: str, flags: tuple[str, ...], tmp_path: Path) -> None:
+    """Without its switch a variant is called, with it nothing calls it."""
+    if shutil.which("nm") is None:
+        pytest.skip("no nm")
+    dispatch = next(p for p in RUNTIME_SOURCES if p.name == "dispatch.c")
+    for switch, called in (((), True), ((f"-DREFOLD_NO_{name}",), False)):
+        made = compile_c(
+            [dispatch],
+            tmp_path / "dispatch.o",
+            flags=("-c", *flags, f"-DREFOLD_{name}", *switch),
+            include=[dispatch.parent],
+        )
+        listing = subprocess.run(
+            ["nm", made], capture_output=True, text=True, check=True
+        ).stdout
+        assert called == (f"refold_conv2d_{name.lower()}" in listing)

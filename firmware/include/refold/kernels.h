@@ -36,6 +36,13 @@ extern "C" {
 #define REFOLD_ALIGNED
 #endif
 
+/* `array` where the build has the ESP32-S3's kernels, else NULL. */
+#if defined REFOLD_ESP32S3
+#define REFOLD_PACKED(array) array
+#else
+#define REFOLD_PACKED(array) NULL
+#endif
+
 typedef struct refold_shape {
     uint16_t h, w, c;
 } refold_shape;
@@ -67,6 +74,7 @@ typedef struct refold_conv2d_params {
     const int8_t *weights; /* [C_OUT, KH, KW, C_IN/groups]; depthwise [KH, KW, C] */
     const int32_t *offset; /* [C_OUT] = -z * sum(w) */
     refold_requant requant;
+    const int8_t *packed;  /* weights again, as SIMD kernels want them, or NULL */
 } refold_conv2d_params;
 
 /* refold_dense (int8 out) and refold_dense_s32 (int32 logits, no clamp). */
@@ -75,6 +83,7 @@ typedef struct refold_dense_params {
     const int8_t *weights; /* [OUT, IN] */
     const int32_t *offset; /* [OUT] = -z * sum(w) */
     refold_requant requant; /* dense_s32: logit = (acc * m + b) >> shift */
+    const int8_t *packed;  /* weights again, as SIMD kernels want them, or NULL */
 } refold_dense_params;
 
 /* q = clamp((a * m1 + b * m2 + bias) >> shift, lo, hi); fits int32. */
@@ -122,7 +131,7 @@ typedef struct refold_input_table {
  * Convolution. `requant` is p->requant or the adapted table of the site.
  * moments: NULL, or where to add up the statistics of this image.
  * out: NULL runs the statistics alone. in and out must not alias.
- * scratch: refold_conv2d_scratch_bytes(p) bytes, aligned.
+ * scratch: aligned, as many bytes as the implementation asks for.
  */
 void refold_conv2d(const refold_conv2d_params *p, const refold_requant *requant,
                    const int8_t *in, int8_t *out, void *scratch,
