@@ -8,6 +8,7 @@ from models import ModelBuilder
 
 MAX_CHANNELS = 40
 MAX_LAYERS = 5
+FUNCTIONS = ["Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Swish", "Scale"]
 
 
 @st.composite
@@ -22,7 +23,7 @@ def onnx_models(draw: st.DrawFn) -> onnx.ModelProto:
     )
     x = "x"
     for _ in range(draw(st.integers(1, MAX_LAYERS))):
-        x = draw(st.sampled_from([conv, conv, residual, pool, activation]))(
+        x = draw(st.sampled_from([conv, conv, residual, pool, activation, gated]))(
             draw, builder, x
         )
     return builder.model(draw(st.sampled_from([head, image_head]))(draw, builder, x))
@@ -77,11 +78,25 @@ def pool(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
 
 
 def activation(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
-    """ReLU, a clip, a normalisation of its own, or nothing at all."""
-    kind = draw(st.sampled_from(["Relu", "Clip", "BatchNormalization", "Identity"]))
+    """A function of each element, a normalisation of its own, or nothing at all."""
+    kinds = ["Relu", "Clip", "BatchNormalization", "Identity", *FUNCTIONS]
+    kind = draw(st.sampled_from(kinds))
     if kind == "Clip":
         return b.clip(x, 0.0, draw(st.sampled_from([1.0, 6.0])))
+    if kind == "Swish":
+        return b.op("Mul", b.op("Sigmoid", x), x)
+    if kind == "Scale":
+        return b.op("Mul", x, b.random(b.dims(x)[0], 1, 1))
     return b.batch_norm(x) if kind == "BatchNormalization" else b.op(kind, x)
+
+
+def gated(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
+    """The tensor times a number a channel, an element or a position."""
+    channels = b.dims(x)[0]
+    source = draw(st.sampled_from([x, b.op("GlobalAveragePool", x)]))
+    outputs = draw(st.sampled_from([1, channels]))
+    factor = b.op(draw(st.sampled_from(FUNCTIONS[:2])), b.conv(source, outputs, 1))
+    return b.op("Mul", *draw(st.permutations([x, factor])))
 
 
 def head(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:

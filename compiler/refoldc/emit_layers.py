@@ -17,6 +17,7 @@ from refoldc.ir import (
     QDense,
     QGraph,
     QLayer,
+    QMul,
     QPool,
     QTable,
     Requant,
@@ -81,6 +82,23 @@ def render_add(name: str, layer: QAdd, graph: QGraph) -> Lines:
     yield render_struct("refold_add_params", name, fields)
 
 
+def render_mul(name: str, layer: QMul, graph: QGraph) -> Lines:
+    """refold_mul_params; a step of 0 broadcasts the second operand."""
+    shape, other = graph.shapes[layer.output], graph.shapes[layer.inputs[1]]
+    positions = prod(other[:-1]) > 1 or prod(shape[:-1]) == 1
+    zeros = [graph.quants[tensor].zero_point for tensor in layer.inputs]
+    members = ("m", "bias", "shift", "lo", "hi")
+    fields = (
+        ("positions", str(prod(shape[:-1]))),
+        ("channels", str(shape[-1])),
+        ("position_step", str(other[-1] if positions else 0)),
+        ("channel_step", str(int(other[-1] > 1))),
+        *pair("zero_point", "a", "b", tuple(zeros)),
+        *((member, str(getattr(layer, member))) for member in members),
+    )
+    yield render_struct("refold_mul_params", name, fields)
+
+
 def render_pool(name: str, layer: QPool, graph: QGraph) -> Lines:
     """refold_pool_params; a max pool has no tables."""
     tables = bool(layer.counts)
@@ -109,6 +127,7 @@ def render_table(name: str, layer: QTable, graph: QGraph) -> Lines:
     yield c_array("int8_t", f"{name}_values", layer.table, "ALIGNED ")
     fields = (
         ("count", str(prod(graph.shapes[layer.output]))),
+        ("channels", str(len(layer.table))),
         ("table", f"{name}_values"),
     )
     yield render_struct("refold_table_params", name, fields)
@@ -158,6 +177,7 @@ OPERATORS: Mapping[type[QLayer], Operator] = {
     QConv: Operator(lambda n: "dwconv2d" if n.depthwise else "conv2d", render_conv),
     QDense: Operator(lambda n: "dense_s32" if n.logits else "dense", render_dense),
     QAdd: Operator(lambda _: "add", render_add),
+    QMul: Operator(lambda _: "mul", render_mul),
     QPool: Operator(
         lambda n: "max_pool" if n.kind == "max" else "avg_pool", render_pool
     ),

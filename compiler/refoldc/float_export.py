@@ -11,6 +11,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from refoldc.formula import OPSET, to_onnx
 from refoldc.ir import (
     Add,
     BatchNorm,
@@ -20,14 +21,15 @@ from refoldc.ir import (
     Dense,
     Flatten,
     Graph,
+    Mul,
     Node,
+    Pointwise,
     Pool,
     Shape,
     Softmax,
 )
 
-OPSET = 17
-IR_VERSION = 8
+IR_VERSION = 9
 
 
 def float_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> onnx.ModelProto:
@@ -169,6 +171,18 @@ def _add(writer: _Writer, node: Add) -> None:
     writer.activate(node, node.bounds)
 
 
+def _mul(writer: _Writer, node: Mul) -> None:
+    writer.add("Mul", node.inputs, before_activation(node))
+    writer.activate(node, node.bounds)
+
+
+def _pointwise(writer: _Writer, node: Pointwise) -> None:
+    axes = len(writer.shape(node.output)) - 1
+    made = to_onnx(node.formula, node.inputs[0], node.output, axes)
+    writer.nodes += made.nodes
+    writer.weights += made.constants
+
+
 def _pool(writer: _Writer, node: Pool) -> None:
     counted = {"count_include_pad": int(node.include_pad)}
     writer.add(
@@ -214,8 +228,10 @@ _RULES: dict[type[Node], Callable[[_Writer, Any], None]] = {
     Conv: _conv,
     Dense: _dense,
     Add: _add,
+    Mul: _mul,
     Pool: _pool,
     Clamp: _clamp,
+    Pointwise: _pointwise,
     BatchNorm: _batch_norm,
     Flatten: _flatten,
     Softmax: _softmax,

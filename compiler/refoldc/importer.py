@@ -6,7 +6,6 @@ computed on the way, never taken from ONNX shape inference.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,9 +80,7 @@ def try_import(model: onnx.ModelProto) -> Attempt:
     batch, source = _input(graph)
     initializers = _initializers(graph)
     nodes = _live(_in_order(graph, {source.name, *initializers}), graph)
-    uses = Counter(name for node in nodes for name in node.inputs)
-    uses.update(output.name for output in graph.output)
-    builder = Builder(opset_version(model), batch, uses)
+    builder = Builder(opset_version(model), batch)
     builder.constants.update(initializers)
     builder.values[source.name] = source
     builder.shapes[source.name] = source.shape

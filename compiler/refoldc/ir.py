@@ -6,7 +6,7 @@ tensor is known by its name; a node produces exactly one.
 
 Float graph (:class:`Graph`), made by ``importer`` and rewritten by ``fold``::
 
-    Conv  Dense  Add  Pool  Clamp  BatchNorm  Flatten  Softmax
+    Conv  Dense  Add  Mul  Pool  Clamp  Pointwise  BatchNorm  Flatten  Softmax
 
 ``fold`` removes every BatchNorm and Flatten, merges Clamp (ReLU, ReLU6) into
 the node before it, and moves a final Softmax into ``Graph.softmax``.
@@ -23,6 +23,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from refoldc.formula import Call
 
 Shape = tuple[int, ...]
 Pads = tuple[int, int, int, int]
@@ -123,6 +125,14 @@ class Add(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Mul(Node):
+    """Product of a tensor and another of its shape, or of one with some of its
+    axes: (1, 1, C), (H, W, 1) or (1, 1, 1) for images."""
+
+    bounds: Bounds = Bounds()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Pool(Node):
     """Max or average over windows; a global pool is one window over all."""
 
@@ -139,6 +149,13 @@ class Clamp(Node):
     """ReLU or ReLU6 that no producer could take."""
 
     bounds: Bounds
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pointwise(Node):
+    """A function of each element, the same everywhere or one a channel."""
+
+    formula: Call
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -284,6 +301,17 @@ class QAdd(QLayer):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class QMul(QLayer):
+    """q = clamp(((a - z_a) * (b - z_b) * m + bias) >> shift, lo, hi)."""
+
+    m: int
+    bias: int
+    shift: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class QPool(QLayer):
     """Max pool, or average pool with one (m, b) per distinct window count."""
 
@@ -298,7 +326,7 @@ class QPool(QLayer):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QTable(QLayer):
-    """out = table[x + 128]; table [256]."""
+    """out = table[c][x + 128]; table [C, 256], C = 1 where channels share it."""
 
     table: I8
 

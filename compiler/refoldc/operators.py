@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from refoldc.ir import I8, I64, Pads, QAdd, QGraph, QLayer, QPool, QTable, Shape
+from refoldc.ir import I8, I64, Pads, QAdd, QGraph, QLayer, QMul, QPool, QTable, Shape
 from refoldc.pooling import pad_image, window_counts
 
 
@@ -19,9 +19,18 @@ def add(layer: QAdd, _graph: QGraph, a: I8, b: I8) -> I8:
     return np.asarray(np.clip(total >> layer.shift, layer.lo, layer.hi), np.int8)
 
 
+def multiply(layer: QMul, graph: QGraph, a: I8, b: I8) -> I8:
+    """q = clamp(((a - z_a) * (b - z_b) * m + bias) >> shift, lo, hi), in int64."""
+    za, zb = (graph.quants[name].zero_point for name in layer.inputs)
+    product = (a.astype(np.int64) - za) * (b.astype(np.int64) - zb)
+    q = (product * layer.m + layer.bias) >> layer.shift
+    return np.asarray(np.clip(q, layer.lo, layer.hi), np.int8)
+
+
 def table(layer: QTable, _graph: QGraph, x: I8) -> I8:
-    """table[x + 128]."""
-    return layer.table[x.astype(np.int16) + 128]
+    """table[c][x + 128]; one table serves all channels where there is one only."""
+    channel = np.arange(x.shape[-1]) % len(layer.table)
+    return np.asarray(layer.table[channel, x.astype(np.int16) + 128])
 
 
 def pool(layer: QPool, graph: QGraph, x: I8) -> I8:
@@ -77,6 +86,7 @@ def average(layer: QPool, graph: QGraph, sums: I64) -> I8:
 
 SIMPLE: Mapping[type[QLayer], Callable[..., I8]] = {
     QAdd: add,
+    QMul: multiply,
     QTable: table,
     QPool: pool,
 }

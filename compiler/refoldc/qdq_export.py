@@ -22,6 +22,7 @@ from refoldc.ir import (
     QDense,
     QGraph,
     QLayer,
+    QMul,
     QPool,
     QTable,
     Shape,
@@ -193,6 +194,12 @@ def _add(writer: _Writer, layer: QAdd) -> None:
     writer.finish_layer(result, layer, layer.lo, layer.hi)
 
 
+def _mul(writer: _Writer, layer: QMul) -> None:
+    inputs = [writer.values[name] for name in layer.inputs]
+    result = writer.add("Mul", inputs, f"{layer.output}:float")
+    writer.finish_layer(result, layer, layer.lo, layer.hi)
+
+
 def _pool(writer: _Writer, layer: QPool) -> None:
     source = writer.values[layer.inputs[0]]
     spatial = writer.graph.shapes[layer.inputs[0]][:2]
@@ -213,15 +220,27 @@ def _pool(writer: _Writer, layer: QPool) -> None:
 
 
 def _table(writer: _Writer, layer: QTable) -> None:
-    source = writer.values[layer.inputs[0]]
-    lo, hi = int(layer.table.min()), int(layer.table.max())
-    writer.finish_layer(source, layer, lo, hi)
+    """A lookup in the very table, one entry an int8 value and channel."""
+    name, quant = layer.output, writer.graph.quants[layer.output]
+    source, axes = writer.values[layer.inputs[0]], len(writer.graph.shapes[name]) - 1
+    first = 256 * np.arange(len(layer.table)) + 128
+    offset = first.astype(np.int32).reshape(-1, *(1,) * axes)
+    entries = quant.scale * (layer.table.astype(np.float32) - quant.zero_point)
+    wide = writer.add(
+        "Cast", [f"{source}:stored"], f"{name}:wide", to=TensorProto.INT32
+    )
+    index = [wide, writer.constant(f"{name}:first", offset)]
+    writer.add("Add", index, f"{name}:index")
+    values = writer.constant(f"{name}:table", entries.astype(np.float32).reshape(-1))
+    writer.add("Gather", [values, f"{name}:index"], f"{name}:float")
+    writer.snap(f"{name}:float", name, name)
 
 
 _RULES: Mapping[type[QLayer], Callable[[_Writer, Any], None]] = {
     QConv: _conv,
     QDense: _dense,
     QAdd: _add,
+    QMul: _mul,
     QPool: _pool,
     QTable: _table,
 }

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from refoldc.calibrate import Calibration
+from refoldc.formula import evaluate
 from refoldc.input_spec import pixel_input, tensor_input
 from refoldc.ir import (
     F64,
@@ -20,13 +21,16 @@ from refoldc.ir import (
     Dense,
     Graph,
     InputSpec,
+    Mul,
     Node,
+    Pointwise,
     Pool,
     QAdd,
     QConv,
     QDense,
     QGraph,
     QLayer,
+    QMul,
     QPool,
     QTable,
     Quant,
@@ -72,7 +76,7 @@ def quantise(graph: Graph, calibration: Calibration, options: CompileOptions) ->
     """Turn a folded float graph into integers.
 
     Args:
-        graph: Folded: Conv, Dense, Add, Pool and Clamp only.
+        graph: Folded: no BatchNorm, Flatten or Softmax.
         calibration: Ranges of every tensor, moments and peak of every site.
         options: Input form, targets, sites and adaptation.
 
@@ -270,6 +274,28 @@ def _add(node: Add, context: _Context) -> tuple[QLayer, Quant]:
     return layer, out
 
 
+def _mul(node: Mul, context: _Context) -> tuple[QLayer, Quant]:
+    a, b = (context.quants[name] for name in node.inputs)
+    unit = a.scale * b.scale
+    out = context.output_quant(node, unit / MULTIPLIER_MAX)
+
+    def bias(_m: I16, shift: int) -> F64:
+        return round_half_up([(out.zero_point + 0.5) * 2.0**shift])
+
+    factor = np.array([unit / out.scale])
+    m, constant, shift = fixed_point(factor, bias, shifts=(0, 31))
+    lo, hi = clamp_bounds(node.bounds, out)
+    layer = QMul(
+        **_identity(node),
+        m=int(m[0]),
+        bias=int(constant[0]),
+        shift=shift,
+        lo=lo,
+        hi=hi,
+    )
+    return layer, out
+
+
 def _pool(node: Pool, context: _Context) -> tuple[QLayer, Quant]:
     source = context.quants[node.inputs[0]]
     if node.kind == "max":
@@ -305,11 +331,29 @@ def _pool(node: Pool, context: _Context) -> tuple[QLayer, Quant]:
 
 
 def _clamp(node: Clamp, context: _Context) -> tuple[QLayer, Quant]:
-    source = context.quants[node.inputs[0]]
-    out = context.output_quant(node)
-    real = source.scale * (np.arange(-128, 128) - source.zero_point)
+    real = _table_inputs(context.quants[node.inputs[0]])
     bounded = np.clip(real, node.bounds.low, node.bounds.high)
-    stored = np.clip(out.zero_point + round_half_up(bounded / out.scale), -128, 127)
+    return _table(node, np.asarray(bounded[np.newaxis], np.float64), context)
+
+
+def _pointwise(node: Pointwise, context: _Context) -> tuple[QLayer, Quant]:
+    real = _table_inputs(context.quants[node.inputs[0]])
+    return _table(node, evaluate(node.formula, real), context)
+
+
+def _table_inputs(source: Quant) -> F64:
+    """The real value of each int8 one."""
+    stored = np.arange(-128, 128, dtype=np.float64)
+    return np.asarray(source.scale * (stored - source.zero_point))
+
+
+def _table(
+    node: Clamp | Pointwise, real: F64, context: _Context
+) -> tuple[QLayer, Quant]:
+    """Real results [C, 256] as a table; undefined ones are stored as zero."""
+    out = context.output_quant(node)
+    steps = np.clip(np.nan_to_num(real / out.scale, nan=0.0), -1e6, 1e6)
+    stored = np.clip(out.zero_point + round_half_up(steps), -128, 127)
     return QTable(**_identity(node), table=stored.astype(np.int8)), out
 
 
@@ -327,6 +371,8 @@ RULES: Mapping[type[Node], Callable[[Any, _Context], tuple[QLayer, Quant]]] = {
     Conv: _conv,
     Dense: _dense,
     Add: _add,
+    Mul: _mul,
     Pool: _pool,
     Clamp: _clamp,
+    Pointwise: _pointwise,
 }

@@ -50,6 +50,11 @@ void refold_add(const refold_add_params *p, const int8_t *a, const int8_t *b, in
     refold_add_ref(p, a, b, out);
 }
 
+void refold_mul(const refold_mul_params *p, const int8_t *a, const int8_t *b, int8_t *out)
+{
+    refold_mul_ref(p, a, b, out);
+}
+
 void refold_max_pool(const refold_pool_params *p, const int8_t *in, int8_t *out)
 {
     refold_max_pool_ref(p, in, out);

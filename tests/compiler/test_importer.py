@@ -252,17 +252,21 @@ BAD: dict[str, tuple[Build, type[RefoldcError], str]] = {
     "Softmax inside": (_two_softmax, UnsupportedOp, "only at the end"),
     "NaN weights": (_nan, BadModel, "contains NaN"),
     "float64 weights": (_half, UnsupportedOp, "type float64.*float32"),
-    "clip": (lambda b: b.clip("x", -1.0, 1.0), UnsupportedOp, r"clips to \[-1, 1\]"),
+    "quotient": (
+        lambda b: b.op("Div", "x", b.op("Relu", "x")),
+        UnsupportedOp,
+        "combines two computed tensors",
+    ),
     "broadcast": (
         lambda b: b.op("Add", "x", b.op("GlobalAveragePool", "x")),
         UnsupportedOp,
         "without broadcasting",
     ),
     "flattened output": (lambda b: b.op("Flatten", "x"), UnsupportedOp, "H, W, C"),
-    "bias on the input": (
-        lambda b: b.op("Add", "x", b.const(1.0, np.float32)),
+    "constant image": (
+        lambda b: b.op("Add", "x", b.random(3, 6, 7)),
         UnsupportedOp,
-        "adds a constant",
+        r"constant of shape \[3, 6, 7\].*one a channel",
     ),
     "window too large": (lambda b: b.conv("x", 2, 9), BadModel, "too small"),
     "no layer": (lambda b: b.op("Identity", "x"), BadModel, "nothing to compile"),

@@ -82,6 +82,24 @@ class Add(c.Structure):
     ]
 
 
+class Mul(c.Structure):
+    """refold_mul_params."""
+
+    _fields_ = [
+        ("positions", c.c_uint32),
+        ("channels", c.c_uint16),
+        ("position_step", c.c_uint16),
+        ("channel_step", c.c_uint8),
+        ("zero_point_a", c.c_int8),
+        ("zero_point_b", c.c_int8),
+        ("m", c.c_int16),
+        ("bias", c.c_int64),
+        ("shift", c.c_uint8),
+        ("lo", c.c_int8),
+        ("hi", c.c_int8),
+    ]
+
+
 class Pool(c.Structure):
     """refold_pool_params."""
 
@@ -102,7 +120,11 @@ class Pool(c.Structure):
 class Table(c.Structure):
     """refold_table_params."""
 
-    _fields_ = [("count", c.c_uint32), ("table", c.c_void_p)]
+    _fields_ = [
+        ("count", c.c_uint32),
+        ("channels", c.c_uint16),
+        ("table", c.c_void_p),
+    ]
 
 
 class InputTable(c.Structure):

@@ -11,6 +11,7 @@ from ctypes_kernels import (
     Add,
     Dense,
     InputTable,
+    Mul,
     Pool,
     Requant,
     Shape,
@@ -67,6 +68,36 @@ def test_add(lib: ctypes.CDLL, count: int, shift: int) -> None:
     lib.refold_add_ref(ctypes.byref(params), pointer_a, pointer_b, out.pointer)
     np.testing.assert_array_equal(expected, out.array)
     lib.refold_add_ref(ctypes.byref(params), pointer_a, pointer_b, pointer_a)
+    np.testing.assert_array_equal(expected, memory.buffers[0].array)
+    assert memory.is_intact()
+
+
+@pytest.mark.parametrize("channels", [1, 5, 16])
+@pytest.mark.parametrize("axes", ["none", "positions", "channels", "both"])
+@pytest.mark.parametrize("shift", [0, 17, 31])
+@pytest.mark.parametrize("kind", ["random", "least"])
+def test_mul(lib: ctypes.CDLL, channels: int, axes: str, shift: int, kind: str) -> None:
+    """Products equal the model, whatever is broadcast, in place of a too."""
+    rng = np.random.default_rng(channels + shift)
+    positions = 6
+    shape = (
+        1 if axes in ("positions", "both") else positions,
+        1 if axes in ("channels", "both") else channels,
+    )
+    a, b = fill(kind, rng, (positions, channels)), fill(kind, rng, shape)
+    za, zb = (127, 127) if kind == "least" else (-3, 40)
+    m, bias = 32767 if kind == "least" else 20011, int(rng.integers(-(2**38), 2**38))
+    product = (a.astype(np.int64) - za) * (b.astype(np.int64) - zb) * m
+    expected = np.clip((product + bias) >> shift, -90, 101).astype(np.int8)
+
+    memory = Memory([])
+    steps = shape[1] if shape[0] > 1 else 0, int(shape[1] > 1)
+    params = Mul(positions, channels, *steps, za, zb, m, bias, shift, -90, 101)
+    pointer_a, pointer_b = memory.put(a), memory.put(b)
+    out = memory.reserve((positions, channels), np.int8)
+    lib.refold_mul_ref(ctypes.byref(params), pointer_a, pointer_b, out.pointer)
+    np.testing.assert_array_equal(expected, out.array)
+    lib.refold_mul_ref(ctypes.byref(params), pointer_a, pointer_b, pointer_a)
     np.testing.assert_array_equal(expected, memory.buffers[0].array)
     assert memory.is_intact()
 
@@ -191,16 +222,17 @@ def test_avg_pool(lib: ctypes.CDLL, case: PoolCase) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 257])
-def test_table(lib: ctypes.CDLL, count: int) -> None:
-    """Every int8 value is looked up, in place too."""
+@pytest.mark.parametrize("channels", [1, 3])
+def test_table(lib: ctypes.CDLL, count: int, channels: int) -> None:
+    """Every int8 value is looked up, in place too, in the table of its channel."""
     rng = np.random.default_rng(count)
-    x = np.resize(np.arange(-128, 128, dtype=np.int8), count)
-    table = fill("random", rng, (256,))
-    expected = table[x.astype(int) + 128]
+    x = np.resize(np.arange(-128, 128, dtype=np.int8), (count, channels))
+    table = fill("random", rng, (channels, 256))
+    expected = table[np.arange(channels), x.astype(int) + 128]
 
     memory = Memory([])
     pointer = memory.put(x)
-    params = Table(count, memory.put(table))
+    params = Table(x.size, channels, memory.put(table))
     lib.refold_table_ref(ctypes.byref(params), pointer, pointer)
 
     np.testing.assert_array_equal(expected, memory.buffers[0].array)

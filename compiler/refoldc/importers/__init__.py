@@ -8,6 +8,7 @@ from refoldc.importers import (  # noqa: F401 - imported for their registrations
     convolution,
     dense,
     elementwise,
+    pointwise,
     pooling,
     reshape,
 )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -108,16 +107,13 @@ class Builder:
         shapes: Channel-last, of every tensor made so far.
     """
 
-    def __init__(self, opset: int, batch: int, uses: Counter[str]) -> None:
-        """``uses`` counts the readers of each ONNX tensor, the model's output
-        being one."""
+    def __init__(self, opset: int, batch: int) -> None:
         self.opset = opset
         self.batch = batch
         self.constants: dict[str, NDArray[Any]] = {}
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
-        self._uses = uses
         self._names: set[str] = set()
 
     # --- reading ---
@@ -221,24 +217,6 @@ class Builder:
     def alias(self, node: OnnxNode, value: Value) -> None:
         """Let the node's output stand for a tensor that exists already."""
         self.values[node.outputs[0]] = value
-
-    def sole_producer(self, name: str) -> Node | None:
-        """The float node behind an ONNX tensor nobody else reads, if any."""
-        tensor = self.values[name].name
-        spellings = [k for k, v in self.values.items() if v.name == tensor]
-        if any(self._uses[spelling] != 1 for spelling in spellings):
-            return None
-        return next((n for n in self.nodes if n.output == tensor), None)
-
-    def extend(self, old: Node, node: OnnxNode, **changes: Any) -> None:
-        """Let a node that was made already also do the work of ``node``."""
-        output = node.outputs[0]
-        onnx_nodes = (*old.onnx_nodes, node.name)
-        new = replace(old, output=output, onnx_nodes=onnx_nodes, **changes)
-        self.nodes[self.nodes.index(old)] = new
-        self.shapes[output] = self.shapes.pop(old.output)
-        former = next(v for v in self.values.values() if v.name == old.output)
-        self.values[output] = replace(former, name=output)
 
 
 def per_channel(node: OnnxNode, array: NDArray[Any], channels: int, what: str) -> F64:

@@ -87,6 +87,23 @@ typedef struct refold_add_params {
 } refold_add_params;
 
 /*
+ * q = clamp(((a - z_a) * (b - z_b) * m + bias) >> shift, lo, hi), 64-bit product.
+ * `a` and the output are [positions, channels]; `b` advances by position_step and
+ * channel_step, where 0 broadcasts one value.
+ */
+typedef struct refold_mul_params {
+    uint32_t positions;
+    uint16_t channels;
+    uint16_t position_step; /* 0, or the channels of b */
+    uint8_t channel_step;   /* 0 or 1 */
+    int8_t zero_point_a, zero_point_b;
+    int16_t m;
+    int64_t bias;          /* |bias| <= 2^38 */
+    uint8_t shift;         /* 0..31 */
+    int8_t lo, hi;
+} refold_mul_params;
+
+/*
  * refold_max_pool (ignores padding, keeps the scale) and refold_avg_pool:
  * q = clamp((sum * m[i] + b[i]) >> shift, lo, hi), i the entry whose count[i]
  * equals the number of positions averaged. With include_pad, padding counts
@@ -105,10 +122,11 @@ typedef struct refold_pool_params {
     refold_requant requant;
 } refold_pool_params;
 
-/* out = table[x + 128], element by element; in and out may alias. */
+/* out = table[c][x + 128], element by element; in and out may alias. */
 typedef struct refold_table_params {
-    uint32_t count;
-    const int8_t *table;   /* [256] */
+    uint32_t count;        /* elements, a multiple of channels */
+    uint16_t channels;     /* tables in turn; 1 where one serves all */
+    const int8_t *table;   /* [channels, 256] */
 } refold_table_params;
 
 /* Pixels to int8: out = table[c][p]. */
@@ -152,6 +170,11 @@ void refold_add(const refold_add_params *p, const int8_t *a, const int8_t *b, in
 void refold_add_ref(const refold_add_params *p, const int8_t *a, const int8_t *b,
                     int8_t *out);
 
+/* Element-wise product; out may alias a, and b where nothing is broadcast. */
+void refold_mul(const refold_mul_params *p, const int8_t *a, const int8_t *b, int8_t *out);
+void refold_mul_ref(const refold_mul_params *p, const int8_t *a, const int8_t *b,
+                    int8_t *out);
+
 void refold_max_pool(const refold_pool_params *p, const int8_t *in, int8_t *out);
 void refold_max_pool_ref(const refold_pool_params *p, const int8_t *in, int8_t *out);
 void refold_avg_pool(const refold_pool_params *p, const int8_t *in, int8_t *out);
@@ -181,6 +204,7 @@ void refold_run_dwconv2d(const refold_call *call);  /* refold_conv2d_params */
 void refold_run_dense(const refold_call *call);     /* refold_dense_params */
 void refold_run_dense_s32(const refold_call *call); /* refold_dense_params */
 void refold_run_add(const refold_call *call);       /* refold_add_params */
+void refold_run_mul(const refold_call *call);       /* refold_mul_params */
 void refold_run_max_pool(const refold_call *call);  /* refold_pool_params */
 void refold_run_avg_pool(const refold_call *call);  /* refold_pool_params */
 void refold_run_table(const refold_call *call);     /* refold_table_params */
