@@ -13,16 +13,21 @@ from refoldc.ctext import c_array, c_struct
 from refoldc.ir import (
     I8,
     QAdd,
+    QConcat,
     QConv,
     QDense,
     QGraph,
     QLayer,
     QMul,
+    QPick,
     QPool,
     QTable,
     Requant,
     Shape,
 )
+
+NO_POSITION = 2**16 - 1
+"""REFOLD_NO_POSITION of kernels.h."""
 
 Lines = Iterator[str]
 Field = tuple[str, str]
@@ -122,6 +127,44 @@ def render_pool(name: str, layer: QPool, graph: QGraph) -> Lines:
     yield render_struct("refold_pool_params", name, fields)
 
 
+def render_concat(name: str, layer: QConcat, graph: QGraph) -> Lines:
+    """refold_concat_params: rows of what lies before the axis."""
+    shape = graph.shapes[layer.output]
+    rows = prod(shape[: layer.axis])
+    parts = [
+        f"{{{prod(graph.shapes[tensor]) // rows}, {part.m}, {part.bias}, {part.shift}}}"
+        for tensor, part in zip(layer.inputs, layer.parts, strict=True)
+    ]
+    items = ",\n    ".join(parts)
+    yield f"static const refold_concat_part {name}_parts[] = {{\n    {items}\n}};"
+    fields = (
+        ("rows", str(rows)),
+        ("parts", str(len(parts))),
+        ("part", f"{name}_parts"),
+    )
+    yield render_struct("refold_concat_params", name, fields)
+
+
+def render_pick(name: str, layer: QPick, graph: QGraph) -> Lines:
+    """refold_pick_params; a vector is one position with many channels."""
+    vector = len(layer.index) == 1
+    one = np.zeros(1, np.int64)
+    index = (one, one, *layer.index) if vector else layer.index
+    size = prod(graph.shapes[layer.inputs[0]])
+    source = (1, 1, size) if vector else graph.shapes[layer.inputs[0]]
+    axes = ("rows", "columns", "channels")
+    for axis, positions in zip(axes, index, strict=True):
+        stored = np.where(positions < 0, NO_POSITION, positions).astype(np.uint16)
+        yield c_array("uint16_t", f"{name}_{axis}", stored)
+    fields = (
+        ("in", c_shape(source)),
+        ("out", c_shape(tuple(map(len, index)))),
+        *((axis, f"{name}_{axis}") for axis in axes),
+        ("fill", str(layer.fill)),
+    )
+    yield render_struct("refold_pick_params", name, fields)
+
+
 def render_table(name: str, layer: QTable, graph: QGraph) -> Lines:
     """refold_table_params."""
     yield c_array("int8_t", f"{name}_values", layer.table, "ALIGNED ")
@@ -181,5 +224,7 @@ OPERATORS: Mapping[type[QLayer], Operator] = {
     QPool: Operator(
         lambda n: "max_pool" if n.kind == "max" else "avg_pool", render_pool
     ),
+    QConcat: Operator(lambda _: "concat", render_concat),
+    QPick: Operator(lambda _: "pick", render_pick),
     QTable: Operator(lambda _: "table", render_table),
 }

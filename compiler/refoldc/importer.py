@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from refoldc.constants import FOLDABLE, fold_constant
 from refoldc.errors import BadModel, RefoldcError, UnsupportedOp
 from refoldc.importers import OPERATORS, Importer, unsupported
-from refoldc.importers.builder import NO_PADS, Builder, OnnxNode, Value
+from refoldc.importers.builder import Builder, OnnxNode, Value
 from refoldc.ir import Graph
 from refoldc.loading import COMMON_IR_VERSION, load_onnx, opset_version
 
@@ -239,15 +239,4 @@ def _output(builder: Builder, name: str) -> Value:
             f"output '{name}' does not depend on the input through any layer: there "
             "is nothing to compile"
         )
-    value = builder.values[name]
-    if value.pads != NO_PADS:
-        raise UnsupportedOp(
-            f"node '{value.pad_node}' (Pad) produces the output; refold compiles "
-            "padding only before a Conv: end the model before it"
-        )
-    if value.order is not None:
-        raise UnsupportedOp(
-            f"output '{name}' is an image flattened in C, H, W order, which the "
-            "device holds in H, W, C order: end the model before the flattening"
-        )
-    return value
+    return builder.in_order(builder.without_pads(builder.values[name], name))

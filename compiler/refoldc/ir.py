@@ -6,7 +6,8 @@ tensor is known by its name; a node produces exactly one.
 
 Float graph (:class:`Graph`), made by ``importer`` and rewritten by ``fold``::
 
-    Conv  Dense  Add  Mul  Pool  Clamp  Pointwise  BatchNorm  Flatten  Softmax
+    Conv  Dense  Add  Mul  Pool  Concat  Pick  Clamp  Pointwise
+    BatchNorm  Flatten  Softmax
 
 ``fold`` removes every BatchNorm and Flatten, merges Clamp (ReLU, ReLU6) into
 the node before it, and moves a final Softmax into ``Graph.softmax``.
@@ -36,6 +37,9 @@ I8 = NDArray[np.int8]
 I16 = NDArray[np.int16]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+
+MAX_INPUTS = 4
+"""REFOLD_LAYER_INPUTS of kernels.h: most inputs of one layer."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +146,24 @@ class Pool(Node):
     pads: Pads = (0, 0, 0, 0)
     include_pad: bool = False
     bounds: Bounds = Bounds()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Concat(Node):
+    """Tensors one behind the other along a channel-last axis."""
+
+    axis: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pick(Node):
+    """``y[i, j, k] = x[index[0][i], index[1][j], index[2][k]]``, -1 reads ``fill``.
+
+    Slices, padding, repetition and permutations; one index for a vector.
+    """
+
+    index: tuple[I64, ...]
+    fill: float = 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -322,6 +344,31 @@ class QPool(QLayer):
     include_pad: bool
     counts: tuple[int, ...]
     requant: Requant
+
+
+@dataclass(frozen=True, eq=False)
+class ConcatPart:
+    """q = clamp((x * m + bias) >> shift, -128, 127)."""
+
+    m: int
+    bias: int
+    shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QConcat(QLayer):
+    """Rescaled tensors one behind the other along ``axis``."""
+
+    axis: int
+    parts: tuple[ConcatPart, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QPick(QLayer):
+    """Positions of the input, axis by axis; -1 is the stored value ``fill``."""
+
+    index: tuple[I64, ...]
+    fill: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,7 +9,20 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from refoldc.ir import I8, I64, Pads, QAdd, QGraph, QLayer, QMul, QPool, QTable, Shape
+from refoldc.ir import (
+    I8,
+    I64,
+    Pads,
+    QAdd,
+    QConcat,
+    QGraph,
+    QLayer,
+    QMul,
+    QPick,
+    QPool,
+    QTable,
+    Shape,
+)
 from refoldc.pooling import pad_image, window_counts
 
 
@@ -31,6 +44,27 @@ def table(layer: QTable, _graph: QGraph, x: I8) -> I8:
     """table[c][x + 128]; one table serves all channels where there is one only."""
     channel = np.arange(x.shape[-1]) % len(layer.table)
     return np.asarray(layer.table[channel, x.astype(np.int16) + 128])
+
+
+def concat(layer: QConcat, graph: QGraph, *inputs: I8) -> I8:
+    """q = clamp((x * m + bias) >> shift, -128, 127), one (m, bias, shift) an input."""
+    rank = len(graph.shapes[layer.output])
+    scaled = [
+        np.clip((x.astype(np.int32) * part.m + part.bias) >> part.shift, -128, 127)
+        for x, part in zip(inputs, layer.parts, strict=True)
+    ]
+    flat = [x.reshape(-1) if rank == 1 else x for x in scaled]
+    return np.concatenate(flat, axis=layer.axis).astype(np.int8)
+
+
+def pick(layer: QPick, graph: QGraph, x: I8) -> I8:
+    """x[index[0]][:, index[1]][:, :, index[2]], -1 giving ``fill``."""
+    y = x.reshape(-1) if len(layer.index) == 1 else x
+    for axis, positions in enumerate(layer.index):
+        y = np.take(y, positions, axis=axis)
+    for axis, positions in enumerate(layer.index):
+        np.moveaxis(y, axis, 0)[positions < 0] = layer.fill
+    return y
 
 
 def pool(layer: QPool, graph: QGraph, x: I8) -> I8:
@@ -89,5 +123,7 @@ SIMPLE: Mapping[type[QLayer], Callable[..., I8]] = {
     QMul: multiply,
     QTable: table,
     QPool: pool,
+    QConcat: concat,
+    QPick: pick,
 }
 """From (layer, graph, inputs...) to the output."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from refoldc.calibrate import Calibration
+from refoldc.errors import UnsupportedOp
 from refoldc.formula import evaluate
 from refoldc.input_spec import pixel_input, tensor_input
 from refoldc.ir import (
@@ -17,20 +18,25 @@ from refoldc.ir import (
     Add,
     Bounds,
     Clamp,
+    Concat,
+    ConcatPart,
     Conv,
     Dense,
     Graph,
     InputSpec,
     Mul,
     Node,
+    Pick,
     Pointwise,
     Pool,
     QAdd,
+    QConcat,
     QConv,
     QDense,
     QGraph,
     QLayer,
     QMul,
+    QPick,
     QPool,
     QTable,
     Quant,
@@ -330,6 +336,40 @@ def _pool(node: Pool, context: _Context) -> tuple[QLayer, Quant]:
     return layer, out
 
 
+def _concat(node: Concat, context: _Context) -> tuple[QLayer, Quant]:
+    sources = [context.quants[name] for name in node.inputs]
+    least = max(source.scale for source in sources) / MULTIPLIER_MAX
+    out = context.output_quant(node, least)
+    parts = tuple(_rescale(source, out) for source in sources)
+    return QConcat(**_identity(node), axis=node.axis, parts=parts), out
+
+
+def _rescale(source: Quant, out: Quant) -> ConcatPart:
+    """From one scale to another; the identity where they are equal."""
+
+    def bias(m: I16, shift: int) -> F64:
+        constant = round_half_up((out.zero_point + 0.5) * 2.0**shift)
+        return np.asarray(constant - m.astype(np.int64) * source.zero_point)
+
+    factor = np.array([source.scale / out.scale])
+    m, constant, shift = fixed_point(factor, bias, shifts=(0, 23))
+    return ConcatPart(m=int(m[0]), bias=int(constant[0]), shift=shift)
+
+
+def _pick(node: Pick, context: _Context) -> tuple[QLayer, Quant]:
+    """In the scale of its input, in which the fill must be a stored value."""
+    out = context.quants[node.inputs[0]]
+    fill = out.zero_point + round(node.fill / out.scale)
+    if any((positions < 0).any() for positions in node.index) and abs(fill) > 128:
+        low, high = (out.scale * (q - out.zero_point) for q in (-128, 127))
+        raise UnsupportedOp(
+            f"node '{node.name}': pads with {node.fill:g}, outside the range of what "
+            f"it pads, {low:g} to {high:g}: pad with a value that the tensor takes"
+        )
+    stored = int(np.clip(fill, -128, 127))
+    return QPick(**_identity(node), index=node.index, fill=stored), out
+
+
 def _clamp(node: Clamp, context: _Context) -> tuple[QLayer, Quant]:
     real = _table_inputs(context.quants[node.inputs[0]])
     bounded = np.clip(real, node.bounds.low, node.bounds.high)
@@ -373,6 +413,8 @@ RULES: Mapping[type[Node], Callable[[Any, _Context], tuple[QLayer, Quant]]] = {
     Add: _add,
     Mul: _mul,
     Pool: _pool,
+    Concat: _concat,
+    Pick: _pick,
     Clamp: _clamp,
     Pointwise: _pointwise,
 }

@@ -66,6 +66,16 @@ void refold_avg_pool(const refold_pool_params *p, const int8_t *in, int8_t *out)
     refold_avg_pool_ref(p, in, out);
 }
 
+void refold_concat(const refold_concat_params *p, const int8_t *const in[], int8_t *out)
+{
+    refold_concat_ref(p, in, out);
+}
+
+void refold_pick(const refold_pick_params *p, const int8_t *in, int8_t *out)
+{
+    refold_pick_ref(p, in, out);
+}
+
 void refold_table(const refold_table_params *p, const int8_t *in, int8_t *out)
 {
     refold_table_ref(p, in, out);

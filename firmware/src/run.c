@@ -58,6 +58,16 @@ void refold_run_avg_pool(const refold_call *call)
     refold_avg_pool(call->params, call->in[0], call->out);
 }
 
+void refold_run_concat(const refold_call *call)
+{
+    refold_concat(call->params, call->in, call->out);
+}
+
+void refold_run_pick(const refold_call *call)
+{
+    refold_pick(call->params, call->in[0], call->out);
+}
+
 void refold_run_table(const refold_call *call)
 {
     refold_table(call->params, call->in[0], call->out);

@@ -117,6 +117,38 @@ class Pool(c.Structure):
     ]
 
 
+class ConcatPart(c.Structure):
+    """refold_concat_part."""
+
+    _fields_ = [
+        ("elements", c.c_uint32),
+        ("m", c.c_int16),
+        ("bias", c.c_int32),
+        ("shift", c.c_uint8),
+    ]
+
+
+class Concat(c.Structure):
+    """refold_concat_params."""
+
+    _fields_ = [
+        ("rows", c.c_uint32),
+        ("parts", c.c_uint8),
+        ("part", c.POINTER(ConcatPart)),
+    ]
+
+
+class Pick(c.Structure):
+    """refold_pick_params."""
+
+    _fields_ = [
+        ("input", Shape),
+        ("output", Shape),
+        *((name, c.c_void_p) for name in ("rows", "columns", "channels")),
+        ("fill", c.c_int8),
+    ]
+
+
 class Table(c.Structure):
     """refold_table_params."""
 

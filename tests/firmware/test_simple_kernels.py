@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 from ctypes_kernels import (
     Add,
+    Concat,
+    ConcatPart,
     Dense,
     InputTable,
     Mul,
+    Pick,
     Pool,
     Requant,
     Shape,
@@ -216,6 +219,68 @@ def test_avg_pool(lib: ctypes.CDLL, case: PoolCase) -> None:
     params = pool_params(memory, case, zero, counts, memory.requant(r))
     out = memory.reserve(expected.shape, np.int8)
     lib.refold_avg_pool_ref(ctypes.byref(params), memory.put(x), out.pointer)
+
+    np.testing.assert_array_equal(expected, out.array)
+    assert memory.is_intact()
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("widths", [(5,), (1, 16), (7, 1, 17, 4)])
+def test_concat(lib: ctypes.CDLL, rows: int, widths: tuple[int, ...]) -> None:
+    """Each row is a row of every operand, rescaled by its own numbers."""
+    rng = np.random.default_rng(sum(widths))
+    operands = [fill("random", rng, (rows, width)) for width in widths]
+    parts = [
+        ConcatPart(
+            width,
+            int(rng.integers(0, 32768)),
+            int(rng.integers(-(2**23), 2**23)),
+            int(rng.integers(0, 24)),
+        )
+        for width in widths
+    ]
+    scaled = [
+        np.clip((x.astype(np.int64) * part.m + part.bias) >> part.shift, -128, 127)
+        for x, part in zip(operands, parts, strict=True)
+    ]
+    expected = np.concatenate(scaled, axis=1).astype(np.int8)
+
+    memory = Memory([])
+    params = Concat(rows, len(parts), (ConcatPart * len(parts))(*parts))
+    pointers = (ctypes.c_void_p * len(parts))(*[memory.put(x) for x in operands])
+    out = memory.reserve(expected.shape, np.int8)
+    lib.refold_concat_ref(ctypes.byref(params), pointers, out.pointer)
+
+    np.testing.assert_array_equal(expected, out.array)
+    assert memory.is_intact()
+
+
+@SETTINGS
+@given(
+    size=st.tuples(*[st.integers(1, 6)] * 3),
+    index=st.tuples(*[st.lists(st.integers(-1, 5), min_size=1, max_size=9)] * 3),
+    filler=st.integers(-128, 127),
+)
+def test_pick(
+    lib: ctypes.CDLL,
+    size: tuple[int, int, int],
+    index: tuple[list[int], list[int], list[int]],
+    filler: int,
+) -> None:
+    """Each output is one input, or the fill where an axis has no position."""
+    x = fill("random", np.random.default_rng(1), size)
+    places = [np.minimum(axis, size[i] - 1) for i, axis in enumerate(index)]
+    expected = np.full([len(axis) for axis in index], filler, np.int8)
+    for at in np.ndindex(*expected.shape):
+        y, row, c = (places[i][at[i]] for i in range(3))
+        if min(y, row, c) >= 0:
+            expected[at] = x[y, row, c]
+
+    memory = Memory([])
+    lists = [memory.put(place.astype(np.uint16)) for place in places]
+    params = Pick(Shape(*size), Shape(*expected.shape), *lists, filler)
+    out = memory.reserve(expected.shape, np.int8)
+    lib.refold_pick_ref(ctypes.byref(params), memory.put(x), out.pointer)
 
     np.testing.assert_array_equal(expected, out.array)
     assert memory.is_intact()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 
 from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.ir import F32, F64, Node, Pads, Shape
+from refoldc.ir import F32, F64, I64, Node, Pads, Pick, Shape
 
 NO_PADS: Pads = (0, 0, 0, 0)
 
@@ -89,6 +89,11 @@ class Value:
         return (*self.dims[1:], self.dims[0]) if len(self.dims) == 3 else self.dims
 
     @property
+    def is_image(self) -> bool:
+        """Whether it has height and width."""
+        return len(self.dims) == 3
+
+    @property
     def spatial(self) -> tuple[int, int]:
         """(H, W) including pending padding."""
         top, left, bottom, right = self.pads
@@ -119,15 +124,12 @@ class Builder:
     # --- reading ---
 
     def value(self, node: OnnxNode, index: int = 0) -> Value:
-        """A computed operand, any pending padding refused."""
-        value = self.padded_value(node, index)
-        if value.pads != NO_PADS:
-            raise UnsupportedOp(
-                f"node '{value.pad_node}' (Pad): feeds {node.where}; refold "
-                "compiles padding only before a Conv: move it into the pads "
-                "attribute of the operator behind it"
-            )
-        return value
+        """A computed operand; padding that no convolution takes is made here."""
+        return self.without_pads(self.padded_value(node, index))
+
+    def ordered(self, node: OnnxNode, index: int = 0) -> Value:
+        """A computed operand whose elements lie in ONNX's order."""
+        return self.in_order(self.value(node, index))
 
     def padded_value(self, node: OnnxNode, index: int = 0) -> Value:
         """A computed operand that may still carry padding."""
@@ -207,12 +209,93 @@ class Builder:
 
     def node_name(self, node: OnnxNode) -> str:
         """A name for a float node, unique within the graph."""
-        name, count = node.name, 1
+        return self._unique(node.name)
+
+    def _unique(self, base: str) -> str:
+        name, count = base, 1
         while name in self._names:
             count += 1
-            name = f"{node.name}#{count}"
+            name = f"{base}#{count}"
         self._names.add(name)
         return name
+
+    def pick(
+        self,
+        node: OnnxNode,
+        value: Value,
+        index: Mapping[int, I64],
+        *,
+        fill: float = 0.0,
+        output: str = "",
+    ) -> None:
+        """Let an output of the node be made of positions of ``value``.
+
+        Args:
+            node: The ONNX node.
+            value: Without pending padding.
+            index: For each axis of ``value.dims`` that changes, the positions to
+                read; -1 reads ``fill``.
+            fill: Real.
+            output: Which of the node's; the first one by default.
+        """
+        output = output or node.outputs[0]
+        value = self.in_order(value)
+        if not index:
+            self.values[output] = value
+            return
+        self._emit_pick(self.node_name(node), value, index, output, fill)
+
+    def with_pads(self, value: Value, pads: Pads, pad_node: str) -> Value:
+        """``value`` with padding still to be made."""
+        return replace(value, pads=pads, pad_node=pad_node)
+
+    def without_pads(self, value: Value, output: str = "") -> Value:
+        """``value`` with its pending padding made, as ``output``."""
+        if value.pads == NO_PADS:
+            return value
+        top, left, bottom, right = value.pads
+        plain = replace(value, pads=NO_PADS)
+        sides = {1: (top, bottom), 2: (left, right)}
+        index = {
+            axis: np.pad(np.arange(value.dims[axis]), width, constant_values=-1)
+            for axis, width in sides.items()
+        }
+        name = output or f"{value.name}:padded{'_'.join(map(str, value.pads))}"
+        if name not in self.shapes:
+            self._emit_pick(self._unique(value.pad_node), plain, index, name, 0.0)
+        return self.values[name]
+
+    def in_order(self, value: Value) -> Value:
+        """``value`` with its elements in ONNX's order."""
+        if value.order is None:
+            return value
+        positions = np.arange(value.dims[0]).reshape(*value.order[1:], value.order[0])
+        index = {0: positions.transpose(2, 0, 1).reshape(-1)}
+        name = f"{value.name}:ordered"
+        if name not in self.shapes:
+            plain = replace(value, order=None)
+            self._emit_pick(self._unique(name), plain, index, name, 0.0)
+        return self.values[name]
+
+    def _emit_pick(
+        self,
+        name: str,
+        value: Value,
+        index: Mapping[int, I64],
+        output: str,
+        fill: float,
+    ) -> None:
+        whole = [np.arange(size) for size in value.dims]
+        positions = [index.get(axis, every) for axis, every in enumerate(whole)]
+        made = Pick(
+            name=name,
+            inputs=(value.name,),
+            output=output,
+            onnx_nodes=(name,),
+            index=tuple(positions[1:] + positions[:1]),
+            fill=fill,
+        )
+        self.emit(made, output, tuple(map(len, positions)))
 
     def alias(self, node: OnnxNode, value: Value) -> None:
         """Let the node's output stand for a tensor that exists already."""

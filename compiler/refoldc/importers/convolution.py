@@ -1,4 +1,4 @@
-"""Conv, the Pad before it and the BatchNormalization behind it."""
+"""Conv and the BatchNormalization behind it."""
 
 from __future__ import annotations
 
@@ -53,50 +53,6 @@ def _check_channels(node: OnnxNode, weights: F32, value: Value, groups: int) -> 
             f"kernel_shape {list(kernel)} do not fit an input of {value.dims[0]} "
             "channels: the model contradicts itself"
         )
-
-
-@operator("Pad")
-def import_pad(builder: Builder, node: OnnxNode) -> None:
-    """Leave constant zero padding to the convolution behind it."""
-    value = builder.image(node, padded=True)
-    mode = node.attributes.get("mode", "constant")
-    fill = _pad_value(builder, node)
-    if mode != "constant" or fill:
-        raise node.refuse(
-            f"pads with mode '{mode}', value {fill:g}",
-            "refold compiles constant padding with zero only",
-        )
-    pads = _sum(value.pads, _pad_amounts(builder, node))
-    pending = Value(value.name, value.dims, value.order, pads, node.name)
-    builder.alias(node, pending)
-
-
-def _pad_value(builder: Builder, node: OnnxNode) -> float:
-    if builder.opset < 11:
-        return float(node.attributes.get("value", 0.0))
-    fill = builder.constant(node, 2, "padding value")
-    return 0.0 if fill is None or not fill.size else float(fill.reshape(-1)[0])
-
-
-def _pad_amounts(builder: Builder, node: OnnxNode) -> Pads:
-    """H and W pads of a Pad node; negative, batch and channel pads are refused."""
-    if builder.opset < 11:
-        pads = list(node.attributes.get("pads", ()))
-    else:
-        given = builder.constant(node, 1, "pads")
-        pads = [] if given is None else given.reshape(-1).tolist()
-    axes = builder.constant(node, 3, "axes")
-    which = list(range(4)) if axes is None else [int(a) % 4 for a in axes.reshape(-1)]
-    begin, end = [0] * 4, [0] * 4
-    if len(pads) != 2 * len(which):
-        raise BadModel(f"{node.where}: {len(pads)} pads for {len(which)} axes")
-    for axis, before, after in zip(which, pads, pads[len(which) :], strict=False):
-        begin[axis], end[axis] = int(before), int(after)
-    if any(begin[:2] + end[:2]) or min(begin + end) < 0:
-        raise node.refuse(
-            f"its pads are {pads}", "refold pads height and width only, never crops"
-        )
-    return begin[2], begin[3], end[2], end[3]
 
 
 def _sum(a: Pads, b: Pads) -> Pads:

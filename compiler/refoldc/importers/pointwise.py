@@ -91,6 +91,8 @@ def as_channels(array: NDArray[np.float32], value: Value) -> Constant | None:
 
 def _two_tensors(builder: Builder, node: OnnxNode) -> None:
     a, b = builder.value(node, 0), builder.value(node, 1)
+    if a.order != b.order:
+        a, b = builder.in_order(a), builder.in_order(b)
     if node.op == "Mul":
         _multiply(builder, node, a, b)
     elif node.op == "Add":
@@ -105,11 +107,7 @@ def _two_tensors(builder: Builder, node: OnnxNode) -> None:
 
 
 def _add(builder: Builder, node: OnnxNode, a: Value, b: Value) -> None:
-    if a.dims != b.dims or a.order != b.order:
-        raise node.refuse(
-            f"adds tensors of shapes {list(a.dims)} and {list(b.dims)}",
-            "refold adds tensors of one shape, in one order, without broadcasting",
-        )
+    a, b = _stretched(builder, node, a, b, 0), _stretched(builder, node, b, a, 1)
     made = Add(
         name=builder.node_name(node),
         inputs=(a.name, b.name),
@@ -117,6 +115,30 @@ def _add(builder: Builder, node: OnnxNode, a: Value, b: Value) -> None:
         onnx_nodes=(node.name,),
     )
     builder.emit(made, node.outputs[0], a.dims, order=a.order)
+
+
+def _stretched(
+    builder: Builder, node: OnnxNode, value: Value, other: Value, index: int
+) -> Value:
+    """``value`` repeated along the axes in which only ``other`` is longer."""
+    joint = tuple(map(max, value.dims, other.dims))
+    if len(value.dims) != len(other.dims) or any(
+        have not in (1, want) for have, want in zip(value.dims, joint, strict=True)
+    ):
+        raise node.refuse(
+            f"adds tensors of shapes {list(value.dims)} and {list(other.dims)}",
+            "expected one shape, or one that broadcasts to the other",
+        )
+    if value.dims == joint:
+        return value
+    repeats = {
+        axis: np.zeros(size, np.int64)
+        for axis, size in enumerate(joint)
+        if size != value.dims[axis]
+    }
+    output = f"{node.outputs[0]}:stretched{index}"
+    builder.pick(node, value, repeats, output=output)
+    return builder.values[output]
 
 
 def _negated(builder: Builder, node: OnnxNode, value: Value) -> Value:
@@ -134,7 +156,7 @@ def _negated(builder: Builder, node: OnnxNode, value: Value) -> Value:
 
 def _multiply(builder: Builder, node: OnnxNode, a: Value, b: Value) -> None:
     """Gates such as squeeze-and-excite: the second may be one number a channel."""
-    if len(a.dims) != len(b.dims) or a.order != b.order:
+    if len(a.dims) != len(b.dims):
         raise node.refuse(
             f"multiplies tensors of shapes {list(a.dims)} and {list(b.dims)}",
             "give both the same number of dimensions",

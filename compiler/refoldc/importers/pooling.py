@@ -9,7 +9,7 @@ from refoldc.importers.builder import Builder, OnnxNode, Value
 from refoldc.importers.geometry import Window, window
 from refoldc.importers.registry import operator
 from refoldc.importers.reshape import flatten
-from refoldc.ir import Pool
+from refoldc.ir import Pads, Pool
 
 
 @operator("MaxPool")
@@ -27,12 +27,9 @@ def import_average_pool(builder: Builder, node: OnnxNode) -> None:
     value = builder.image(node)
     include_pad = bool(node.attributes.get("count_include_pad", 0))
     frame = _window(node, value)
-    if include_pad and frame.covered(value.spatial) != frame.pads:
-        raise node.refuse(
-            "combines ceil_mode with count_include_pad, and a window passes the edge",
-            "choose sizes that divide, or export with ceil_mode=False",
-        )
-    _emit(builder, node, value, "average", frame, include_pad)
+    # What a window of ceil_mode covers beyond the pads never counts.
+    pads = frame.pads if include_pad else None
+    _emit(builder, node, value, "average", frame, include_pad, pads)
 
 
 @operator("GlobalAveragePool")
@@ -93,6 +90,7 @@ def _emit(
     kind: Literal["max", "average"],
     frame: Window,
     include_pad: bool = False,
+    pads: Pads | None = None,
 ) -> None:
     height, width = frame.output(value.spatial)
     pool = Pool(
@@ -103,7 +101,7 @@ def _emit(
         kind=kind,
         kernel=frame.kernel,
         stride=frame.stride,
-        pads=frame.covered(value.spatial),
+        pads=pads or frame.covered(value.spatial),
         include_pad=include_pad,
     )
     builder.emit(pool, node.outputs[0], (value.dims[0], height, width))
