@@ -159,7 +159,8 @@ class Concat(Node):
 class Pick(Node):
     """``y[i, j, k] = x[index[0][i], index[1][j], index[2][k]]``, -1 reads ``fill``.
 
-    Slices, padding, repetition and permutations; one index for a vector.
+    Slices, padding, repetition and permutations; one index for a vector. Three
+    that read a vector, all of it, make it an image.
     """
 
     index: tuple[I64, ...]
@@ -211,6 +212,8 @@ class Graph:
         shapes: Of every tensor.
         softmax: The original ended in a Softmax, which reports apply.
         onnx_input, onnx_output: Names in the original model.
+        input_axes, output_axes: The stored axis of each ONNX axis behind the
+            batch (3 for some of one element); empty means channels first.
         notices: What the user should know, one sentence each.
     """
 
@@ -222,6 +225,8 @@ class Graph:
     onnx_input: str
     onnx_output: str
     softmax: bool = False
+    input_axes: tuple[int, ...] = ()
+    output_axes: tuple[int, ...] = ()
     notices: tuple[str, ...] = ()
 
 

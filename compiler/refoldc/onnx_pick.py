@@ -31,6 +31,8 @@ def pick_nodes(
         Nodes of opset 13 or later, and their constants.
     """
     rank = len(index)
+    if len(sizes) < rank:
+        return _pick_view(source, output, index)
     axes = [1 + (i + 1) % rank for i in range(rank)]
     constants = []
 
@@ -59,3 +61,17 @@ def pick_nodes(
         nodes.append(helper.make_node(op, [source, *operands], [result], **attributes))
         source = result
     return nodes, constants
+
+
+def _pick_view(
+    source: str, output: str, index: Sequence[I64]
+) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """A vector in (H, W, C) order as an image, which is all that it can become."""
+    shape = np.array([0, *map(len, index)], np.int64)
+    constant = numpy_helper.from_array(shape, f"{output}:shape")
+    last = f"{output}:nhwc"
+    nodes = [
+        helper.make_node("Reshape", [source, constant.name], [last]),
+        helper.make_node("Transpose", [last], [output], perm=[0, 3, 1, 2]),
+    ]
+    return nodes, [constant]

@@ -137,16 +137,20 @@ class _Writer:
 
     def finish(self) -> onnx.ModelProto:
         graph = self.graph
+        shapes = {n: graph.shapes[n] for n in (graph.input, graph.output)}
+        shapes[graph.onnx_output] = shapes[graph.output]
         if graph.softmax:
             self.add("Softmax", [graph.output], graph.onnx_output, axis=1)
         elif graph.output != graph.onnx_output:  # a Flatten that moves nothing
-            self.add("Flatten", [graph.output], graph.onnx_output)
+            flat = self.vector(graph.output, graph.output)
+            self.add("Identity", [flat], graph.onnx_output)
+            shapes[graph.onnx_output] = (prod(shapes[graph.output]),)
         kind = TensorProto.FLOAT
         tensors = [
             helper.make_tensor_value_info(name, kind, ["N", *channels_first(shape)])
             for name, shape in (
-                (graph.onnx_input, graph.shapes[graph.input]),
-                (graph.onnx_output, graph.shapes[graph.output]),
+                (graph.onnx_input, shapes[graph.input]),
+                (graph.onnx_output, shapes[graph.onnx_output]),
             )
         ]
         body = helper.make_graph(

@@ -23,7 +23,7 @@ from refoldc.options import CompileOptions
 from refoldc.qdq_export import qdq_model
 from refoldc.quantise import quantise
 from refoldc.reference import Reference
-from refoldc.verify_import import verify_import
+from refoldc.verify_import import from_onnx, to_onnx, verify_import
 
 IMAGES = 16
 COMPARED = 3
@@ -63,12 +63,12 @@ def check(model: onnx.ModelProto, folder: Path, images: F32 | None = None) -> Ag
     options = CompileOptions(input="tensor")
     calibration = calibrate(folded, images, options)
     graph = quantise(estimate_targets(folded, calibration), calibration, options)
-    errors = list(_compare(model, graph, images[:COMPARED], folder))
+    errors = list(_compare(model, folded, graph, images[:COMPARED], folder))
     return Agreement(folded, graph, *map(max, zip(*errors, strict=True)))
 
 
 def _compare(
-    model: onnx.ModelProto, graph: QGraph, images: F32, folder: Path
+    model: onnx.ModelProto, folded: Graph, graph: QGraph, images: F32, folder: Path
 ) -> Iterator[tuple[float, float]]:
     reference, device = Reference(graph), EmittedModel(graph, Path(mkdtemp(dir=folder)))
     original, exported = open_session(model), open_session(qdq_model(graph))
@@ -77,11 +77,12 @@ def _compare(
         received = encode_tensor(image, graph.quants[graph.input])
         assert_same(reference.trace(received), device.trace(received))
         real = _softmax(reference.infer(received).logits * scale, graph)
-        feed = {name: channels_first(image[np.newaxis])}
-        wanted, got = (
-            channels_last(session.run([graph.onnx_output], feed)[0]).reshape(-1)
-            for session in (original, exported)
-        )
+        batch = image[np.newaxis]
+        feed = {name: to_onnx(batch, folded.input_axes)}
+        wanted = from_onnx(original.run([graph.onnx_output], feed)[0], folded)
+        feed = {name: channels_first(batch)}
+        got = channels_last(exported.run([graph.onnx_output], feed)[0])
+        wanted, got = wanted.reshape(-1), got.reshape(-1)
         largest = max(float(np.abs(wanted).max()), 1e-6)
         yield (
             float(np.abs(real - wanted).max()) / largest,

@@ -13,14 +13,16 @@ from refoldc.ir import F32, BatchNorm, Conv, Pads
 
 @operator("Conv")
 def import_conv(builder: Builder, node: OnnxNode) -> None:
-    """Two-dimensional, any groups, dilation and pads."""
+    """One- or two-dimensional, any groups, dilation and pads."""
     value = builder.image(node, padded=True)
     weights = builder.weights(node, 1, "weight tensor")
-    if weights.ndim != 4:
+    if weights.ndim != len(value.dims) + 1:
         raise node.refuse(
             f"its weights have {weights.ndim} dimensions",
-            "refold compiles two-dimensional convolutions only",
+            "refold compiles one- and two-dimensional convolutions only",
         )
+    if weights.ndim == 3:
+        weights = weights[:, :, np.newaxis]
     groups = int(node.attributes.get("group", 1))
     _check_channels(node, weights, value, groups)
     frame = window(node, value.spatial, (weights.shape[2], weights.shape[3]))
@@ -40,17 +42,18 @@ def import_conv(builder: Builder, node: OnnxNode) -> None:
         pads=_sum(value.pads, frame.pads),
         groups=groups,
     )
-    builder.emit(conv, node.outputs[0], (channels, *frame.output(value.spatial)))
+    dims = value.like(channels, frame.output(value.spatial))
+    builder.emit(conv, node.outputs[0], dims, axes=value.axes)
 
 
 def _check_channels(node: OnnxNode, weights: F32, value: Value, groups: int) -> None:
     outputs, inputs = weights.shape[:2]
-    kernel = tuple(node.attributes.get("kernel_shape", weights.shape[2:]))
-    fits = groups > 0 and outputs % groups == 0 and inputs * groups == value.dims[0]
+    kernel = (1, *node.attributes.get("kernel_shape", weights.shape[2:]))[-2:]
+    fits = groups > 0 and outputs % groups == 0 and inputs * groups == value.channels
     if not fits or kernel != weights.shape[2:] or not weights.size:
         raise BadModel(
             f"{node.where}: weights {list(weights.shape)}, group {groups} and "
-            f"kernel_shape {list(kernel)} do not fit an input of {value.dims[0]} "
+            f"kernel_shape {list(kernel)} do not fit an input of {value.channels} "
             "channels: the model contradicts itself"
         )
 
@@ -72,6 +75,11 @@ def import_batch_norm(builder: Builder, node: OnnxNode) -> None:
         )
     if not node.attributes.get("spatial", 1):
         raise node.refuse("has spatial=0", "refold needs one statistic a channel")
+    if value.channel_dim != 0:
+        raise node.refuse(
+            "normalises another axis than the channels",
+            "export the model channels-first throughout",
+        )
     gamma, beta, mean, variance = (
         reorder(
             per_channel(node, builder.weights(node, i, what), value.dims[0], what),
@@ -93,4 +101,4 @@ def import_batch_norm(builder: Builder, node: OnnxNode) -> None:
         variance=variance,
         epsilon=epsilon,
     )
-    builder.emit(norm, node.outputs[0], value.dims, order=value.order)
+    builder.emit(norm, node.outputs[0], value.dims, order=value.order, axes=value.axes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from refoldc.formula import Call, X, constant
-from refoldc.importers.builder import Builder, OnnxNode
+from refoldc.importers.builder import Builder, OnnxNode, elements
 from refoldc.importers.pointwise import apply
 from refoldc.importers.registry import operator
 from refoldc.ir import Bounds, Clamp, Softmax
@@ -68,7 +68,7 @@ def _clamp(builder: Builder, node: OnnxNode, bounds: Bounds) -> None:
         onnx_nodes=(node.name,),
         bounds=bounds,
     )
-    builder.emit(clamp, node.outputs[0], value.dims, order=value.order)
+    builder.emit(clamp, node.outputs[0], value.dims, order=value.order, axes=value.axes)
 
 
 @operator("Softmax")
@@ -78,7 +78,7 @@ def import_softmax(builder: Builder, node: OnnxNode) -> None:
     rank = len(value.dims) + 1
     default = 1 if builder.opset < 13 else -1
     axis = int(node.attributes.get("axis", default)) % rank
-    if axis != 1 or any(d != 1 for d in value.dims[1:]):
+    if axis == 0 or value.dims[axis - 1] != elements(value.dims):
         raise node.refuse(
             f"works along axis {axis} of {list(value.dims)}",
             "refold computes a softmax over the classes of one vector",
@@ -89,4 +89,6 @@ def import_softmax(builder: Builder, node: OnnxNode) -> None:
         output=node.outputs[0],
         onnx_nodes=(node.name,),
     )
-    builder.emit(softmax, node.outputs[0], value.dims, order=value.order)
+    builder.emit(
+        softmax, node.outputs[0], value.dims, order=value.order, axes=value.axes
+    )

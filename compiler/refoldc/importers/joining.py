@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refoldc.importers.builder import Builder, OnnxNode, Value
+from refoldc.importers.builder import UNSTORED, Builder, OnnxNode, Value
 from refoldc.importers.registry import operator
 from refoldc.ir import MAX_INPUTS, Concat
 
@@ -18,6 +18,12 @@ def import_concat(builder: Builder, node: OnnxNode) -> None:
         raise node.refuse(
             f"joins {[list(v.dims) for v in values]} along axis {axis}",
             "refold keeps the batch apart, and joins tensors that differ in one axis",
+        )
+    layout = values[0].layout
+    if any(v.layout != layout for v in values) or layout[axis - 1] == UNSTORED:
+        raise node.refuse(
+            "joins tensors that are laid out in different ways",
+            "export the model channels-first throughout",
         )
     while len(values) > MAX_INPUTS:
         first = _join(builder, node, values[:MAX_INPUTS], axis - 1, inner=True)
@@ -42,7 +48,7 @@ def _join(
         inputs=tuple(value.name for value in values),
         output=output,
         onnx_nodes=(node.name,),
-        axis=(axis - 1) % len(dims),
+        axis=values[0].layout[axis],
     )
-    builder.emit(made, output, tuple(dims))
+    builder.emit(made, output, tuple(dims), axes=values[0].axes)
     return builder.values[output]

@@ -29,13 +29,9 @@ def import_pad(builder: Builder, node: OnnxNode) -> None:
     sides = (*before, *after)
     if mode == "constant" and not fill and min(sides) >= 0 and value.is_image:
         top, left, bottom, right = value.pads
+        above, below = ((0, *side[1:])[-2:] for side in (before, after))
         if not (before[0] or after[0]):
-            pads = (
-                top + before[1],
-                left + before[2],
-                bottom + after[1],
-                right + after[2],
-            )
+            pads = top + above[0], left + above[1], bottom + below[0], right + below[1]
             builder.alias(node, builder.with_pads(value, pads, node.name))
             return
     value = builder.value(node)

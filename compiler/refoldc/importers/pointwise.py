@@ -58,7 +58,7 @@ def apply(builder: Builder, node: OnnxNode, formula: Call, index: int = 0) -> No
         onnx_nodes=(node.name,),
         formula=formula,
     )
-    builder.emit(made, node.outputs[0], value.dims, order=value.order)
+    builder.emit(made, node.outputs[0], value.dims, order=value.order, axes=value.axes)
 
 
 def _required(node: OnnxNode, array: NDArray[np.float32], value: Value) -> Constant:
@@ -74,9 +74,11 @@ def _required(node: OnnxNode, array: NDArray[np.float32], value: Value) -> Const
 
 def as_channels(array: NDArray[np.float32], value: Value) -> Constant | None:
     """One number, or one a channel, if broadcasting means that; else None."""
-    dims = (1, *value.dims)
+    dims, channel = (1, *value.dims), value.channel_dim
     shape = (1,) * (len(dims) - array.ndim) + array.shape
-    wanted = (1, value.dims[0], *(1,) * (len(dims) - 2))
+    wanted = [1] * len(dims)
+    if channel is not None:
+        wanted[channel + 1] = value.dims[channel]
     if len(shape) != len(dims):
         return None
     if any(have not in (1, want) for have, want in zip(shape, wanted, strict=True)):
@@ -93,6 +95,7 @@ def _two_tensors(builder: Builder, node: OnnxNode) -> None:
     a, b = builder.value(node, 0), builder.value(node, 1)
     if a.order != b.order:
         a, b = builder.in_order(a), builder.in_order(b)
+    _check_layouts(node, a, b)
     if node.op == "Mul":
         _multiply(builder, node, a, b)
     elif node.op == "Add":
@@ -106,6 +109,18 @@ def _two_tensors(builder: Builder, node: OnnxNode) -> None:
         )
 
 
+def _check_layouts(node: OnnxNode, a: Value, b: Value) -> None:
+    """Axes longer than 1 must be the same ones in both."""
+    pairs = zip(
+        a.dims[::-1], a.layout[::-1], b.dims[::-1], b.layout[::-1], strict=False
+    )
+    if any(p > 1 and q > 1 and i != j for p, i, q, j in pairs):
+        raise node.refuse(
+            "combines a channels-first tensor with a channels-last one",
+            "export the model channels-first throughout",
+        )
+
+
 def _add(builder: Builder, node: OnnxNode, a: Value, b: Value) -> None:
     a, b = _stretched(builder, node, a, b, 0), _stretched(builder, node, b, a, 1)
     made = Add(
@@ -114,7 +129,7 @@ def _add(builder: Builder, node: OnnxNode, a: Value, b: Value) -> None:
         output=node.outputs[0],
         onnx_nodes=(node.name,),
     )
-    builder.emit(made, node.outputs[0], a.dims, order=a.order)
+    builder.emit(made, node.outputs[0], a.dims, order=a.order, axes=a.axes)
 
 
 def _stretched(
@@ -150,7 +165,7 @@ def _negated(builder: Builder, node: OnnxNode, value: Value) -> Value:
         onnx_nodes=(node.name,),
         formula=Call("Neg", (X,)),
     )
-    builder.emit(made, name, value.dims, order=value.order)
+    builder.emit(made, name, value.dims, order=value.order, axes=value.axes)
     return builder.values[name]
 
 
@@ -163,8 +178,11 @@ def _multiply(builder: Builder, node: OnnxNode, a: Value, b: Value) -> None:
         )
     joint = tuple(map(max, a.dims, b.dims))
     a, b = (a, b) if a.dims == joint else (b, a)
-    allowed = (joint, (joint[0], *(1,) * (len(joint) - 1)), (1, *joint[1:]))
-    if a.dims != joint or b.dims not in (*allowed, (1,) * len(joint)):
+    channel = a.channel_dim
+    over_channels = tuple(n if i == channel else 1 for i, n in enumerate(joint))
+    over_positions = tuple(1 if i == channel else n for i, n in enumerate(joint))
+    allowed = (joint, over_channels, over_positions, (1,) * len(joint))
+    if a.dims != joint or b.dims not in allowed:
         raise node.refuse(
             f"multiplies tensors of shapes {list(a.dims)} and {list(b.dims)}",
             "refold multiplies by one number an element, a channel or a position",
@@ -175,4 +193,4 @@ def _multiply(builder: Builder, node: OnnxNode, a: Value, b: Value) -> None:
         output=node.outputs[0],
         onnx_nodes=(node.name,),
     )
-    builder.emit(made, node.outputs[0], joint, order=a.order)
+    builder.emit(made, node.outputs[0], joint, order=a.order, axes=a.axes)

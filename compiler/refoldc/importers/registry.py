@@ -13,7 +13,6 @@ OPERATORS: dict[str, Importer] = {}
 """By ONNX operator name, default domain."""
 
 _REMEDIES = {
-    "Transpose": "export the model channels-first (N x C x H x W)",
     "LSTM": "recurrent networks are out of scope",
     "GRU": "recurrent networks are out of scope",
     "If": "export without control flow (torch.jit.trace, or a fixed branch)",
