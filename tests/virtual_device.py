@@ -56,7 +56,7 @@ class Script:
     die_after: int | None = None
     refuse: Status = Status.OK
     build_hash: bytes = BUILD
-    abi: int = 1
+    abi: int = ABI
     incoming: Fault = intact
     outgoing: Fault = intact
     state: bytes = bytes(5000)

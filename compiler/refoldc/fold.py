@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.formula import Affine, as_affine, channels
+from refoldc.formula import Affine, as_affine, channels, substitute
 from refoldc.fuse import fuse_pointwise
 from refoldc.ir import (
     F64,
@@ -55,7 +55,7 @@ def fold(graph: Graph) -> Graph:
     Raises:
         UnsupportedOp: A BatchNorm, Softmax or Flatten stands where nothing can
             take it.
-        BadModel: Folding overflows float32.
+        BadModel: Folding overflows float32, or leaves no layer.
     """
     had_batch_norm = any(isinstance(node, BatchNorm) for node in graph.nodes)
     graph = fold_batch_norm(graph)
@@ -64,6 +64,11 @@ def fold(graph: Graph) -> Graph:
     graph = merge_clamps(graph)
     graph = take_softmax(graph)
     graph = drop_dead(graph)
+    if not graph.nodes:
+        raise BadModel(
+            f"output '{graph.onnx_output}' is the input itself, but for a softmax: "
+            "there is nothing to compile"
+        )
     return graph if had_batch_norm else mark_estimated(graph)
 
 
@@ -88,6 +93,7 @@ def _inference(norm: BatchNorm) -> Affine:
 
 def _fold_affine(graph: Graph, node: Pointwise) -> Graph:
     """Into the layer before it or behind it; what remains becomes a table."""
+    graph, node = _joined(graph, node)
     affine = as_affine(node.formula)
     if affine is None:
         return graph
@@ -107,6 +113,24 @@ def _fold_affine(graph: Graph, node: Pointwise) -> Graph:
     if len(graph.shapes[node.output]) == 3:
         return _replace_nodes(graph, {node.name: (_depthwise(node, affine),)})
     return _forward(graph, node, affine) if _feeds_dense(graph, node) else graph
+
+
+def _joined(graph: Graph, node: Pointwise) -> tuple[Graph, Pointwise]:
+    """With the affine function before it, which nothing else reads."""
+    first = _producer(graph, node.inputs[0])
+    if (
+        not isinstance(first, Pointwise)
+        or as_affine(first.formula) is None
+        or _readers(graph, first.output) != 1
+    ):
+        return graph, node
+    joined = replace(
+        node,
+        inputs=first.inputs,
+        onnx_nodes=(*first.onnx_nodes, *node.onnx_nodes),
+        formula=substitute(node.formula, first.formula),
+    )
+    return _replace_nodes(graph, {first.name: (), node.name: (joined,)}), joined
 
 
 def _moved(bn: BnShape | None, affine: Affine) -> BnShape | None:

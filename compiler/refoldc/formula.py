@@ -56,18 +56,19 @@ def constant(value: ArrayLike) -> Constant:
     return Constant(np.asarray(value, np.float32))
 
 
-def substitute(formula: Formula, inner: Formula) -> Formula:
-    """``formula`` with ``inner`` for its variable.
+def substitute(call: Call, inner: Formula) -> Call:
+    """``call`` with ``inner`` for its variable.
 
     >>> substitute(Call("Relu", (X,)), Call("Neg", (X,))).operands[0].op
     'Neg'
     """
-    if isinstance(formula, Variable):
-        return inner
-    if isinstance(formula, Constant):
-        return formula
-    operands = tuple(substitute(f, inner) for f in formula.operands)
-    return Call(formula.op, operands, formula.attributes)
+
+    def put(part: Formula) -> Formula:
+        if isinstance(part, Variable):
+            return inner
+        return substitute(part, inner) if isinstance(part, Call) else part
+
+    return Call(call.op, tuple(map(put, call.operands)), call.attributes)
 
 
 def _walk(formula: Formula) -> Iterator[Formula]:

@@ -62,11 +62,7 @@ def _function(node: Node, known: Mapping[str, _Function]) -> _Function | None:
 
 def _joined(node: Node, operands: list[Formula]) -> Call | None:
     if isinstance(node, Pointwise):
-        return Call(
-            node.formula.op,
-            tuple(substitute(f, operands[0]) for f in node.formula.operands),
-            node.formula.attributes,
-        )
+        return substitute(node.formula, operands[0])
     if isinstance(node, (Add, Mul)):
         return Call(type(node).__name__, tuple(operands))
     if isinstance(node, Clamp) and operands[0] is not X:  # else its producer takes it

@@ -64,7 +64,7 @@ def _sum(a: Pads, b: Pads) -> Pads:
 
 @operator("BatchNormalization")
 def import_batch_norm(builder: Builder, node: OnnxNode) -> None:
-    """In inference mode; the folding is ``fold``'s work."""
+    """Part of the layer before it, else a scale and offset a channel."""
     value = builder.value(node)
     training = node.attributes.get("training_mode", 0) or any(node.outputs[1:])
     if training:

@@ -73,7 +73,7 @@ def _clamp(builder: Builder, node: OnnxNode, bounds: Bounds) -> None:
 
 @operator("Softmax")
 def import_softmax(builder: Builder, node: OnnxNode) -> None:
-    """Over the channels; ``fold`` allows it only at the end."""
+    """At the end only, over the channels: reports apply it."""
     value = builder.value(node)
     rank = len(value.dims) + 1
     default = 1 if builder.opset < 13 else -1

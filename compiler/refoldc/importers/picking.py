@@ -92,12 +92,12 @@ def import_slice(builder: Builder, node: OnnxNode) -> None:
     steps = [1] * len(starts) if steps is None else steps
     index: dict[int, I64] = {}
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        size = (1, *value.dims)[axis]
+        size = (builder.batch, *value.dims)[axis]
         taken = np.arange(size)[_bounds(start, end, step, size)]
         if axis:
             index[axis - 1] = taken
-        elif len(taken) != 1:
-            raise node.refuse("slices the batch away", "refold keeps the batch apart")
+        elif len(taken) != size:
+            raise node.refuse("slices the batch", "refold keeps the batch apart")
     builder.pick(node, value, index)
 
 

@@ -34,7 +34,7 @@ def import_flatten(builder: Builder, node: OnnxNode) -> None:
 
 @operator("Reshape")
 def import_reshape(builder: Builder, node: OnnxNode) -> None:
-    """To batch x features, whichever way the target spells it."""
+    """To at most three axes behind the batch; free where only axes of 1 change."""
     value = builder.value(node)
     given = builder.constant(node, 1, "target shape")
     if given is None:
