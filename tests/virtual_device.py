@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from refold.facts import CHUNK_BYTES, Status
+from refold.facts import ABI, CHUNK_BYTES, Status
 from refold.protocol import DELIMITER, Frame, decode, encode
 
 BUILD = bytes(range(8))
