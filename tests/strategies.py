@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 from hypothesis import strategies as st
 from models import ModelBuilder
 
 MAX_CHANNELS = 40
 MAX_LAYERS = 5
+FUNCTIONS = ["Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Swish", "Scale"]
 
 
 @st.composite
@@ -22,9 +24,11 @@ def onnx_models(draw: st.DrawFn) -> onnx.ModelProto:
     )
     x = "x"
     for _ in range(draw(st.integers(1, MAX_LAYERS))):
-        x = draw(st.sampled_from([conv, conv, residual, pool, activation]))(
-            draw, builder, x
-        )
+        x = draw(
+            st.sampled_from(
+                [conv, conv, residual, pool, activation, gated, joined, moved]
+            )
+        )(draw, builder, x)
     return builder.model(draw(st.sampled_from([head, image_head]))(draw, builder, x))
 
 
@@ -77,11 +81,45 @@ def pool(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
 
 
 def activation(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
-    """ReLU, a clip, a normalisation of its own, or nothing at all."""
-    kind = draw(st.sampled_from(["Relu", "Clip", "BatchNormalization", "Identity"]))
+    """A function of each element, a normalisation of its own, or nothing at all."""
+    kinds = ["Relu", "Clip", "BatchNormalization", "Identity", *FUNCTIONS]
+    kind = draw(st.sampled_from(kinds))
     if kind == "Clip":
         return b.clip(x, 0.0, draw(st.sampled_from([1.0, 6.0])))
+    if kind == "Swish":
+        return b.op("Mul", b.op("Sigmoid", x), x)
+    if kind == "Scale":
+        return b.op("Mul", x, b.random(b.dims(x)[0], 1, 1))
     return b.batch_norm(x) if kind == "BatchNormalization" else b.op(kind, x)
+
+
+def gated(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
+    """The tensor times a number a channel, an element or a position."""
+    channels = b.dims(x)[0]
+    source = draw(st.sampled_from([x, b.op("GlobalAveragePool", x)]))
+    outputs = draw(st.sampled_from([1, channels]))
+    factor = b.op(draw(st.sampled_from(FUNCTIONS[:2])), b.conv(source, outputs, 1))
+    return b.op("Mul", *draw(st.permutations([x, factor])))
+
+
+def joined(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
+    """The tensor beside convolutions of it, along any axis."""
+    axis = draw(st.sampled_from([1, 1, 2, 3]))
+    channels = b.dims(x)[0]
+    others = [b.conv(x, channels, 1) for _ in range(draw(st.integers(1, 2)))]
+    return b.op("Concat", *draw(st.permutations([x, *others])), axis=axis)
+
+
+def moved(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
+    """Positions of one axis in any order, or padding around all."""
+    axis = draw(st.integers(1, 3))
+    size = b.dims(x)[axis - 1]
+    if b.opset < 11 or draw(st.booleans()):
+        places = draw(st.lists(st.integers(0, size - 1), min_size=4, max_size=8))
+        return b.op("Gather", x, b.const(places, np.int64), axis=axis)
+    pads = [0, *(draw(st.integers(-1, 2)) if size > 2 else 0 for _ in range(3))]
+    sides = b.const(pads + pads if min(b.dims(x)) > 2 else [0] * 8, np.int64)
+    return b.op("Pad", x, sides, mode=draw(st.sampled_from(["constant", "edge"])))
 
 
 def head(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:

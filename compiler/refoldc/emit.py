@@ -24,7 +24,7 @@ from refoldc.ctext import (
 )
 from refoldc.emit_layers import OPERATORS
 from refoldc.facts import ABI, SITE_MASK_BYTES
-from refoldc.ir import QGraph, QLayer, Site
+from refoldc.ir import MAX_INPUTS, QGraph, QLayer, Site
 from refoldc.memory import Memory
 from refoldc.plan import Plan, logits_tensor
 from refoldc.serialise import graph_hash
@@ -177,7 +177,7 @@ def render_layers(graph: QGraph, plan: Plan) -> str:
     rows = []
     for index, layer in enumerate(graph.layers):
         inputs = [str(plan.offsets[name]) for name in layer.inputs]
-        inputs += ["REFOLD_NO_TENSOR"] * (2 - len(inputs))
+        inputs += ["REFOLD_NO_TENSOR"] * (MAX_INPUTS - len(inputs))
         fields = (
             ("name", c_string(layer.name)),
             ("run", f"refold_run_{OPERATORS[type(layer)].kind(layer)}"),

@@ -13,16 +13,22 @@ from refoldc.ctext import c_array, c_struct
 from refoldc.ir import (
     I8,
     QAdd,
+    QConcat,
     QConv,
     QDense,
     QGraph,
     QLayer,
+    QMul,
+    QPick,
     QPool,
     QTable,
     Requant,
     Shape,
 )
 from refoldc.packing import packed_weights
+
+NO_POSITION = 2**16 - 1
+"""REFOLD_NO_POSITION of kernels.h."""
 
 Lines = Iterator[str]
 Field = tuple[str, str]
@@ -101,6 +107,23 @@ def render_add(name: str, layer: QAdd, graph: QGraph) -> Lines:
     yield render_struct("refold_add_params", name, fields)
 
 
+def render_mul(name: str, layer: QMul, graph: QGraph) -> Lines:
+    """refold_mul_params; a step of 0 broadcasts the second operand."""
+    shape, other = graph.shapes[layer.output], graph.shapes[layer.inputs[1]]
+    positions = prod(other[:-1]) > 1 or prod(shape[:-1]) == 1
+    zeros = [graph.quants[tensor].zero_point for tensor in layer.inputs]
+    members = ("m", "bias", "shift", "lo", "hi")
+    fields = (
+        ("positions", str(prod(shape[:-1]))),
+        ("channels", str(shape[-1])),
+        ("position_step", str(other[-1] if positions else 0)),
+        ("channel_step", str(int(other[-1] > 1))),
+        *pair("zero_point", "a", "b", tuple(zeros)),
+        *((member, str(getattr(layer, member))) for member in members),
+    )
+    yield render_struct("refold_mul_params", name, fields)
+
+
 def render_pool(name: str, layer: QPool, graph: QGraph) -> Lines:
     """refold_pool_params; a max pool has no tables."""
     tables = bool(layer.counts)
@@ -124,11 +147,52 @@ def render_pool(name: str, layer: QPool, graph: QGraph) -> Lines:
     yield render_struct("refold_pool_params", name, fields)
 
 
+def render_concat(name: str, layer: QConcat, graph: QGraph) -> Lines:
+    """refold_concat_params: rows of what lies before the axis."""
+    shape = graph.shapes[layer.output]
+    rows = prod(shape[: layer.axis])
+    parts = [
+        f"{{{prod(graph.shapes[tensor]) // rows}, {part.m}, {part.bias}, {part.shift}}}"
+        for tensor, part in zip(layer.inputs, layer.parts, strict=True)
+    ]
+    items = ",\n    ".join(parts)
+    yield f"static const refold_concat_part {name}_parts[] = {{\n    {items}\n}};"
+    fields = (
+        ("rows", str(rows)),
+        ("parts", str(len(parts))),
+        ("part", f"{name}_parts"),
+    )
+    yield render_struct("refold_concat_params", name, fields)
+
+
+def render_pick(name: str, layer: QPick, graph: QGraph) -> Lines:
+    """refold_pick_params; a vector is one position with many channels."""
+    vector = len(layer.index) == 1
+    one = np.zeros(1, np.int64)
+    index = (one, one, *layer.index) if vector else layer.index
+    size = prod(graph.shapes[layer.inputs[0]])
+    source = (1, 1, size) if vector else graph.shapes[layer.inputs[0]]
+    if len(source) == 1:  # seen in the shape of the output
+        source = tuple(map(len, index))
+    axes = ("rows", "columns", "channels")
+    for axis, positions in zip(axes, index, strict=True):
+        stored = np.where(positions < 0, NO_POSITION, positions).astype(np.uint16)
+        yield c_array("uint16_t", f"{name}_{axis}", stored)
+    fields = (
+        ("in", c_shape(source)),
+        ("out", c_shape(tuple(map(len, index)))),
+        *((axis, f"{name}_{axis}") for axis in axes),
+        ("fill", str(layer.fill)),
+    )
+    yield render_struct("refold_pick_params", name, fields)
+
+
 def render_table(name: str, layer: QTable, graph: QGraph) -> Lines:
     """refold_table_params."""
     yield c_array("int8_t", f"{name}_values", layer.table, "ALIGNED ")
     fields = (
         ("count", str(prod(graph.shapes[layer.output]))),
+        ("channels", str(len(layer.table))),
         ("table", f"{name}_values"),
     )
     yield render_struct("refold_table_params", name, fields)
@@ -178,8 +242,11 @@ OPERATORS: Mapping[type[QLayer], Operator] = {
     QConv: Operator(lambda n: "dwconv2d" if n.depthwise else "conv2d", render_conv),
     QDense: Operator(lambda n: "dense_s32" if n.logits else "dense", render_dense),
     QAdd: Operator(lambda _: "add", render_add),
+    QMul: Operator(lambda _: "mul", render_mul),
     QPool: Operator(
         lambda n: "max_pool" if n.kind == "max" else "avg_pool", render_pool
     ),
+    QConcat: Operator(lambda _: "concat", render_concat),
+    QPick: Operator(lambda _: "pick", render_pick),
     QTable: Operator(lambda _: "table", render_table),
 }

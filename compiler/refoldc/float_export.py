@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,23 +12,29 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from refoldc.formula import OPSET, to_onnx
 from refoldc.ir import (
     Add,
     BatchNorm,
     Bounds,
     Clamp,
+    Concat,
     Conv,
     Dense,
     Flatten,
     Graph,
+    Mul,
     Node,
+    Pick,
+    Pointwise,
     Pool,
     Shape,
     Softmax,
 )
+from refoldc.onnx_pick import pick_nodes
+from refoldc.pooling import beyond_edge
 
-OPSET = 17
-IR_VERSION = 8
+IR_VERSION = 9
 
 
 def float_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> onnx.ModelProto:
@@ -169,8 +176,48 @@ def _add(writer: _Writer, node: Add) -> None:
     writer.activate(node, node.bounds)
 
 
+def _mul(writer: _Writer, node: Mul) -> None:
+    writer.add("Mul", node.inputs, before_activation(node))
+    writer.activate(node, node.bounds)
+
+
+def _concat(writer: _Writer, node: Concat) -> None:
+    rank = len(writer.shape(node.output))
+    inputs = list(node.inputs)
+    if rank == 1:
+        inputs = [
+            writer.vector(name, f"{node.output}:operand{number}")
+            for number, name in enumerate(inputs)
+        ]
+    writer.add("Concat", inputs, node.output, axis=1 + (node.axis + 1) % rank)
+
+
+def _pick(writer: _Writer, node: Pick) -> None:
+    source, sizes = node.inputs[0], writer.shape(node.inputs[0])
+    if len(node.index) == 1:
+        source = writer.vector(source, f"{node.output}:input")
+        sizes = (math.prod(sizes),)
+    nodes, constants = pick_nodes(source, node.output, node.index, sizes, node.fill)
+    writer.nodes += nodes
+    writer.weights += constants
+
+
+def _pointwise(writer: _Writer, node: Pointwise) -> None:
+    axes = len(writer.shape(node.output)) - 1
+    made = to_onnx(node.formula, node.inputs[0], node.output, axes)
+    writer.nodes += made.nodes
+    writer.weights += made.constants
+
+
 def _pool(writer: _Writer, node: Pool) -> None:
     counted = {"count_include_pad": int(node.include_pad)}
+    beyond = beyond_edge(
+        writer.shape(node.inputs[0]),
+        writer.shape(node.output),
+        kernel=node.kernel,
+        stride=node.stride,
+        pads=node.pads,
+    )
     writer.add(
         "MaxPool" if node.kind == "max" else "AveragePool",
         node.inputs,
@@ -178,6 +225,7 @@ def _pool(writer: _Writer, node: Pool) -> None:
         kernel_shape=node.kernel,
         strides=node.stride,
         pads=node.pads,
+        ceil_mode=int(any(beyond)),
         **(counted if node.kind == "average" else {}),
     )
     writer.activate(node, node.bounds)
@@ -214,8 +262,12 @@ _RULES: dict[type[Node], Callable[[_Writer, Any], None]] = {
     Conv: _conv,
     Dense: _dense,
     Add: _add,
+    Mul: _mul,
     Pool: _pool,
+    Concat: _concat,
+    Pick: _pick,
     Clamp: _clamp,
+    Pointwise: _pointwise,
     BatchNorm: _batch_norm,
     Flatten: _flatten,
     Softmax: _softmax,

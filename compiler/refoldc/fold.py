@@ -9,12 +9,14 @@ target that the device adapts towards.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
 from refoldc.errors import BadModel, UnsupportedOp
+from refoldc.formula import Affine, as_affine, channels, substitute
+from refoldc.fuse import fuse_pointwise
 from refoldc.ir import (
     F64,
     Add,
@@ -26,7 +28,9 @@ from refoldc.ir import (
     Dense,
     Flatten,
     Graph,
+    Mul,
     Node,
+    Pointwise,
     Pool,
     Softmax,
 )
@@ -38,7 +42,7 @@ Weighted = TypeVar("Weighted", bound=Conv | Dense)
 
 
 def fold(graph: Graph) -> Graph:
-    """Rewrite an imported graph into Conv, Dense, Add, Pool and Clamp.
+    """Rewrite an imported graph until only layers are left.
 
     Args:
         graph: From ``import_model``.
@@ -51,14 +55,20 @@ def fold(graph: Graph) -> Graph:
     Raises:
         UnsupportedOp: A BatchNorm, Softmax or Flatten stands where nothing can
             take it.
-        BadModel: Folding overflows float32.
+        BadModel: Folding overflows float32, or leaves no layer.
     """
     had_batch_norm = any(isinstance(node, BatchNorm) for node in graph.nodes)
     graph = fold_batch_norm(graph)
     graph = drop_flatten(graph)
+    graph = drop_dead(fuse_pointwise(graph))
     graph = merge_clamps(graph)
     graph = take_softmax(graph)
     graph = drop_dead(graph)
+    if not graph.nodes:
+        raise BadModel(
+            f"output '{graph.onnx_output}' is the input itself, but for a softmax: "
+            "there is nothing to compile"
+        )
     return graph if had_batch_norm else mark_estimated(graph)
 
 
@@ -66,24 +76,69 @@ def fold(graph: Graph) -> Graph:
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
-    """Replace every BatchNorm."""
+    """Replace every BatchNorm, and every other affine function a layer can take."""
     for node in graph.nodes:
         if isinstance(node, BatchNorm):
             graph = _fold_one(graph, node)
+        elif isinstance(node, Pointwise):
+            graph = _fold_affine(graph, node)
     return graph
 
 
-@dataclass(frozen=True, eq=False)
-class _Affine:
-    """BatchNorm in inference: ``y = scale * x + offset``, per channel."""
+def _inference(norm: BatchNorm) -> Affine:
+    """``y = scale * x + offset``, per channel."""
+    scale = norm.gamma / np.sqrt(norm.variance + norm.epsilon)
+    return Affine(scale, norm.beta - norm.mean * scale)
 
-    scale: F64
-    offset: F64
 
-    @staticmethod
-    def of(norm: BatchNorm) -> _Affine:
-        scale = norm.gamma / np.sqrt(norm.variance + norm.epsilon)
-        return _Affine(scale, norm.beta - norm.mean * scale)
+def _fold_affine(graph: Graph, node: Pointwise) -> Graph:
+    """Into the layer before it or behind it; what remains becomes a table."""
+    graph, node = _joined(graph, node)
+    affine = as_affine(node.formula)
+    if affine is None:
+        return graph
+    producer = _producer(graph, node.inputs[0])
+    width = graph.shapes[node.output][-1:]
+    scale, offset = (np.broadcast_to(a, width) for a in (affine.scale, affine.offset))
+    affine = Affine(scale, offset)
+    if (
+        isinstance(producer, (Conv, Dense))
+        and producer.bounds == Bounds()
+        and _readers(graph, producer.output) == 1
+    ):
+        merged = _scaled(producer, node, affine, _moved(producer.bn, affine))
+        return _replace_nodes(graph, {producer.name: (), node.name: (merged,)})
+    if channels(node.formula) == 1:
+        return graph
+    if len(graph.shapes[node.output]) == 3:
+        return _replace_nodes(graph, {node.name: (_depthwise(node, affine),)})
+    return _forward(graph, node, affine) if _feeds_dense(graph, node) else graph
+
+
+def _joined(graph: Graph, node: Pointwise) -> tuple[Graph, Pointwise]:
+    """With the affine function before it, which nothing else reads."""
+    first = _producer(graph, node.inputs[0])
+    if (
+        not isinstance(first, Pointwise)
+        or as_affine(first.formula) is None
+        or _readers(graph, first.output) != 1
+    ):
+        return graph, node
+    joined = replace(
+        node,
+        inputs=first.inputs,
+        onnx_nodes=(*first.onnx_nodes, *node.onnx_nodes),
+        formula=substitute(node.formula, first.formula),
+    )
+    return _replace_nodes(graph, {first.name: (), node.name: (joined,)}), joined
+
+
+def _moved(bn: BnShape | None, affine: Affine) -> BnShape | None:
+    """What BatchNorm gave each channel, seen behind an affine function."""
+    if bn is None:
+        return None
+    sigma = np.maximum(np.abs(affine.scale) * bn.sigma, LEAST_SIGMA)
+    return BnShape(affine.scale * bn.beta + affine.offset, sigma, bn.origin)
 
 
 def _fold_one(graph: Graph, norm: BatchNorm) -> Graph:
@@ -97,21 +152,28 @@ def _fold_one(graph: Graph, norm: BatchNorm) -> Graph:
         return _replace_nodes(graph, {norm.name: (merged,)})
     if len(graph.shapes[norm.output]) == 3:
         return _standalone(graph, norm)
-    return _forward(graph, norm)
+    return _forward_norm(graph, norm)
 
 
 def _into(layer: Weighted, norm: BatchNorm) -> Weighted:
-    affine = _Affine.of(norm)
+    sigma = np.maximum(np.abs(norm.gamma), LEAST_SIGMA)
+    bn = BnShape(norm.beta, sigma, "exact")
+    return _scaled(layer, norm, _inference(norm), bn)
+
+
+def _scaled(
+    layer: Weighted, node: Node, affine: Affine, bn: BnShape | None
+) -> Weighted:
+    """``layer`` with the affine function of the node behind it."""
     per_output = (-1, *(1,) * (layer.weights.ndim - 1))
     weights = layer.weights.astype(np.float64) * affine.scale.reshape(per_output)
     bias = layer.bias.astype(np.float64) * affine.scale + affine.offset
-    sigma = np.maximum(np.abs(norm.gamma), LEAST_SIGMA)
     return _with_weights(
         replace(
             layer,
-            output=norm.output,
-            onnx_nodes=(*layer.onnx_nodes, *norm.onnx_nodes),
-            bn=BnShape(norm.beta, sigma, "exact"),
+            output=node.output,
+            onnx_nodes=(*layer.onnx_nodes, *node.onnx_nodes),
+            bn=bn,
         ),
         weights,
         bias,
@@ -132,19 +194,8 @@ def _with_weights(layer: Weighted, weights: F64, bias: F64) -> Weighted:
 
 
 def _standalone(graph: Graph, norm: BatchNorm) -> Graph:
-    """A depthwise 1x1 convolution; never folded forward across zero padding."""
-    affine = _Affine.of(norm)
-    channels = affine.scale.size
-    blank = Conv(
-        name=norm.name,
-        inputs=norm.inputs,
-        output=norm.output,
-        onnx_nodes=norm.onnx_nodes,
-        weights=np.zeros((channels, 1, 1, 1), np.float32),
-        bias=np.zeros(channels, np.float32),
-        groups=channels,
-    )
-    conv = _with_weights(blank, affine.scale.reshape(-1, 1, 1, 1), affine.offset)
+    """A convolution of its own; never folded forward across zero padding."""
+    conv = _depthwise(norm, _inference(norm))
     notice = (
         f"BatchNormalization '{norm.name}' does not follow a convolution directly, so "
         "none can take it in: it is computed as a scale and offset per channel and "
@@ -154,19 +205,43 @@ def _standalone(graph: Graph, norm: BatchNorm) -> Graph:
     return replace(graph, notices=(*graph.notices, notice))
 
 
-def _forward(graph: Graph, norm: BatchNorm) -> Graph:
-    """Into the Dense layers behind, which have no padding to disturb."""
-    affine = _Affine.of(norm)
-    behind = [node for node in graph.nodes if norm.output in node.inputs]
-    layers = [node for node in behind if isinstance(node, Dense)]
-    if len(layers) != len(behind) or norm.output == graph.output:
+def _depthwise(node: Node, affine: Affine) -> Conv:
+    """An affine function of each channel as a depthwise 1x1 convolution."""
+    width = affine.scale.size
+    blank = Conv(
+        name=node.name,
+        inputs=node.inputs,
+        output=node.output,
+        onnx_nodes=node.onnx_nodes,
+        weights=np.zeros((width, 1, 1, 1), np.float32),
+        bias=np.zeros(width, np.float32),
+        groups=width,
+    )
+    return _with_weights(blank, affine.scale.reshape(-1, 1, 1, 1), affine.offset)
+
+
+def _feeds_dense(graph: Graph, node: Node) -> bool:
+    behind = [other for other in graph.nodes if node.output in other.inputs]
+    dense = all(isinstance(other, Dense) for other in behind)
+    return dense and node.output != graph.output
+
+
+def _forward_norm(graph: Graph, norm: BatchNorm) -> Graph:
+    if not _feeds_dense(graph, norm):
         raise UnsupportedOp(
             f"node '{norm.name}' (BatchNormalization): normalises a vector that is no "
             "layer's own output; refold folds it into the layer before it, or into "
             "Gemm layers directly behind it: move it there"
         )
+    return _forward(graph, norm, _inference(norm))
+
+
+def _forward(graph: Graph, norm: Node, affine: Affine) -> Graph:
+    """Into the Dense layers behind, which have no padding to disturb."""
     changes: dict[str, tuple[Node, ...]] = {norm.name: ()}
-    for layer in layers:
+    for layer in graph.nodes:
+        if not isinstance(layer, Dense) or norm.output not in layer.inputs:
+            continue
         weights = layer.weights.astype(np.float64)
         bias = layer.bias + weights @ affine.offset
         merged = _with_weights(layer, weights * affine.scale, bias)
@@ -188,19 +263,24 @@ def drop_flatten(graph: Graph) -> Graph:
         if isinstance(node, Flatten):
             source[node.output] = inputs[0]
             continue
-        if isinstance(node, (Add, Clamp, Softmax)):
-            _check_same_shape(node, [shapes[name] for name in inputs])
+        if isinstance(node, (Add, Mul, Clamp, Pointwise, Softmax)):
+            _check_same_rank(node, [shapes[name] for name in inputs])
             shapes[node.output] = shapes[inputs[0]]
         nodes.append(replace(node, inputs=inputs))
     output = source.get(graph.output, graph.output)
     return replace(graph, nodes=tuple(nodes), shapes=shapes, output=output)
 
 
-def _check_same_shape(node: Node, shapes: list[tuple[int, ...]]) -> None:
-    if len(set(shapes)) > 1:
+def _check_same_rank(node: Node, shapes: list[tuple[int, ...]]) -> None:
+    fits = len({len(shape) for shape in shapes}) == 1
+    if isinstance(node, Add):
+        fits = len(set(shapes)) == 1
+    if isinstance(node, Pointwise):
+        fits = channels(node.formula) in (1, shapes[0][-1])
+    if not fits:
         raise UnsupportedOp(
-            f"node '{node.name}' ({type(node).__name__}): adds a flattened image to a "
-            "vector; refold adds tensors of one rank: flatten behind the sum instead"
+            f"node '{node.name}' ({type(node).__name__}): combines a flattened image "
+            "with a vector; refold combines tensors of one rank: flatten behind it"
         )
 
 
@@ -212,7 +292,7 @@ def merge_clamps(graph: Graph) -> Graph:
         producer = _producer(graph, node.inputs[0])
         if producer is None or _readers(graph, producer.output) != 1:
             continue
-        if isinstance(producer, (Conv, Dense, Add, Pool, Clamp)):
+        if isinstance(producer, (Conv, Dense, Add, Mul, Pool, Clamp)):
             merged = replace(
                 producer,
                 output=node.output,
@@ -287,7 +367,9 @@ def mark_estimated(graph: Graph) -> Graph:
 
 def _is_activated(graph: Graph, conv: Conv) -> bool:
     behind = [node for node in graph.nodes if conv.output in node.inputs]
-    activated = [node for node in behind if isinstance(node, (Add, Pool, Clamp))]
+    if any(isinstance(node, Pointwise) for node in behind):
+        return True
+    activated = [node for node in behind if isinstance(node, (Add, Mul, Pool, Clamp))]
     return any(node.bounds != Bounds() for node in (conv, *activated))
 
 

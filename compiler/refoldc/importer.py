@@ -6,9 +6,8 @@ computed on the way, never taken from ONNX shape inference.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from refoldc.constants import FOLDABLE, fold_constant
 from refoldc.errors import BadModel, RefoldcError, UnsupportedOp
 from refoldc.importers import OPERATORS, Importer, unsupported
-from refoldc.importers.builder import NO_PADS, Builder, OnnxNode, Value
+from refoldc.importers.builder import Builder, OnnxNode, Value
 from refoldc.ir import Graph
 from refoldc.loading import COMMON_IR_VERSION, load_onnx, opset_version
 
@@ -56,6 +55,8 @@ def import_proto(model: onnx.ModelProto, name: str) -> Graph:
         shapes=dict(attempt.builder.shapes),
         onnx_input=attempt.input.name,
         onnx_output=model.graph.output[0].name,
+        input_axes=attempt.input.layout,
+        output_axes=output.layout,
     )
 
 
@@ -78,12 +79,15 @@ def try_import(model: onnx.ModelProto) -> Attempt:
             input and output.
     """
     graph = model.graph
-    batch, source = _input(graph)
+    try:
+        batch, source = _input(graph)
+    except RefoldcError as problem:
+        raise type(problem)(f"{problem}{_never_compiled(graph)}") from None
+    if len(source.dims) > 1 and _is_channels_last(graph, source.name):
+        source = replace(source, axes=CHANNELS_LAST[len(source.dims)])
     initializers = _initializers(graph)
     nodes = _live(_in_order(graph, {source.name, *initializers}), graph)
-    uses = Counter(name for node in nodes for name in node.inputs)
-    uses.update(output.name for output in graph.output)
-    builder = Builder(opset_version(model), batch, uses)
+    builder = Builder(opset_version(model), batch)
     builder.constants.update(initializers)
     builder.values[source.name] = source
     builder.shapes[source.name] = source.shape
@@ -163,13 +167,19 @@ def _input(graph: onnx.GraphProto) -> tuple[int, Value]:
     return _dimensions(names[0], tensor)
 
 
+def _never_compiled(graph: onnx.GraphProto) -> str:
+    """What else stands in the way of a model whose input is refused."""
+    kinds = {node.op_type for node in graph.node} - OPERATORS.keys() - FOLDABLE
+    return f". Nor does refold compile {', '.join(sorted(kinds))}" if kinds else ""
+
+
 def _dimensions(name: str, tensor: onnx.TypeProto.Tensor) -> tuple[int, Value]:
     dims = [d.dim_value or d.dim_param or "?" for d in tensor.shape.dim]
     spelled = " x ".join(map(str, dims)) or "no shape"
-    if len(dims) not in (2, 4):
+    if len(dims) not in (2, 3, 4):
         raise UnsupportedOp(
             f"input '{name}' has shape {spelled}; refold compiles networks on "
-            "N x C x H x W images or N x F vectors"
+            "N x C x H x W images, N x C x L signals or N x F vectors"
         )
     batch, *rest = dims
     fixed = tuple(d for d in rest if isinstance(d, int) and d > 0)
@@ -180,6 +190,27 @@ def _dimensions(name: str, tensor: onnx.TypeProto.Tensor) -> tuple[int, Value]:
             "or fix it with python -m onnxruntime.tools.make_dynamic_shape_fixed"
         )
     return batch if isinstance(batch, int) else 1, Value(name, fixed)
+
+
+CHANNELS_LAST = {2: (1, 2), 3: (0, 1, 2)}
+_SHAPE_KEEPING = frozenset({"Add", "Sub", "Mul", "Div", "Identity"})
+
+
+def _is_channels_last(graph: onnx.GraphProto, source: str) -> bool:
+    """Whether all that happens to the input first is a move of its last axis."""
+    names, found = {source}, False
+    for node in graph.node:
+        if names.isdisjoint(node.input):
+            continue
+        if node.op_type in _SHAPE_KEEPING:
+            names.update(node.output)
+            continue
+        attributes = {a.name: list(a.ints) for a in node.attribute}
+        perm = attributes.get("perm", [])
+        if node.op_type != "Transpose" or perm[:2] != [0, len(perm) - 1]:
+            return False
+        found = True
+    return found
 
 
 def _in_order(graph: onnx.GraphProto, known: set[str]) -> list[OnnxNode]:
@@ -242,15 +273,4 @@ def _output(builder: Builder, name: str) -> Value:
             f"output '{name}' does not depend on the input through any layer: there "
             "is nothing to compile"
         )
-    value = builder.values[name]
-    if value.pads != NO_PADS:
-        raise UnsupportedOp(
-            f"node '{value.pad_node}' (Pad) produces the output; refold compiles "
-            "padding only before a Conv: end the model before it"
-        )
-    if value.order is not None:
-        raise UnsupportedOp(
-            f"output '{name}' is an image flattened in C, H, W order, which the "
-            "device holds in H, W, C order: end the model before the flattening"
-        )
-    return value
+    return builder.in_order(builder.without_pads(builder.values[name], name))

@@ -6,7 +6,8 @@ tensor is known by its name; a node produces exactly one.
 
 Float graph (:class:`Graph`), made by ``importer`` and rewritten by ``fold``::
 
-    Conv  Dense  Add  Pool  Clamp  BatchNorm  Flatten  Softmax
+    Conv  Dense  Add  Mul  Pool  Concat  Pick  Clamp  Pointwise
+    BatchNorm  Flatten  Softmax
 
 ``fold`` removes every BatchNorm and Flatten, merges Clamp (ReLU, ReLU6) into
 the node before it, and moves a final Softmax into ``Graph.softmax``.
@@ -24,6 +25,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from refoldc.formula import Call
+
 Shape = tuple[int, ...]
 Pads = tuple[int, int, int, int]
 """Top, left, bottom, right."""
@@ -34,6 +37,9 @@ I8 = NDArray[np.int8]
 I16 = NDArray[np.int16]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+
+MAX_INPUTS = 4
+"""REFOLD_LAYER_INPUTS of kernels.h: most inputs of one layer."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,14 @@ class Add(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Mul(Node):
+    """Product of a tensor and another of its shape, or of one with some of its
+    axes: (1, 1, C), (H, W, 1) or (1, 1, 1) for images."""
+
+    bounds: Bounds = Bounds()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Pool(Node):
     """Max or average over windows; a global pool is one window over all."""
 
@@ -135,10 +149,36 @@ class Pool(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Concat(Node):
+    """Tensors one behind the other along a channel-last axis."""
+
+    axis: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pick(Node):
+    """``y[i, j, k] = x[index[0][i], index[1][j], index[2][k]]``, -1 reads ``fill``.
+
+    Slices, padding, repetition and permutations; one index for a vector. Three
+    that read a vector, all of it, make it an image.
+    """
+
+    index: tuple[I64, ...]
+    fill: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Clamp(Node):
     """ReLU or ReLU6 that no producer could take."""
 
     bounds: Bounds
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pointwise(Node):
+    """A function of each element, the same everywhere or one a channel."""
+
+    formula: Call
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -172,6 +212,8 @@ class Graph:
         shapes: Of every tensor.
         softmax: The original ended in a Softmax, which reports apply.
         onnx_input, onnx_output: Names in the original model.
+        input_axes, output_axes: The stored axis of each ONNX axis behind the
+            batch (3 for some of one element); empty means channels first.
         notices: What the user should know, one sentence each.
     """
 
@@ -183,6 +225,8 @@ class Graph:
     onnx_input: str
     onnx_output: str
     softmax: bool = False
+    input_axes: tuple[int, ...] = ()
+    output_axes: tuple[int, ...] = ()
     notices: tuple[str, ...] = ()
 
 
@@ -284,6 +328,17 @@ class QAdd(QLayer):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class QMul(QLayer):
+    """q = clamp(((a - z_a) * (b - z_b) * m + bias) >> shift, lo, hi)."""
+
+    m: int
+    bias: int
+    shift: int
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class QPool(QLayer):
     """Max pool, or average pool with one (m, b) per distinct window count."""
 
@@ -296,9 +351,34 @@ class QPool(QLayer):
     requant: Requant
 
 
+@dataclass(frozen=True, eq=False)
+class ConcatPart:
+    """q = clamp((x * m + bias) >> shift, -128, 127)."""
+
+    m: int
+    bias: int
+    shift: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QConcat(QLayer):
+    """Rescaled tensors one behind the other along ``axis``."""
+
+    axis: int
+    parts: tuple[ConcatPart, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QPick(QLayer):
+    """Positions of the input, axis by axis; -1 is the stored value ``fill``."""
+
+    index: tuple[I64, ...]
+    fill: int
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QTable(QLayer):
-    """out = table[x + 128]; table [256]."""
+    """out = table[c][x + 128]; table [C, 256], C = 1 where channels share it."""
 
     table: I8
 

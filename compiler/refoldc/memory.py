@@ -10,12 +10,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from refoldc.errors import DoesNotFit
-from refoldc.ir import QConv, QDense, QGraph, QLayer, QPool, QTable, Site
+from refoldc.ir import (
+    QConcat,
+    QConv,
+    QDense,
+    QGraph,
+    QLayer,
+    QPick,
+    QPool,
+    QTable,
+    Site,
+)
 from refoldc.plan import Plan, aligned
 from refoldc.softmax import ENTRIES
 
 CONTEXT_BYTES = 256
 TENSOR_SLACK = 64
+CONCAT_PART_BYTES = 16
 BYTES_A_CHANNEL, BYTES_A_WIDEST_CHANNEL, BYTES_A_SITE = 18, 20, 8
 
 
@@ -84,6 +95,10 @@ def layer_bytes(layer: QLayer) -> int:
         return layer.weights.nbytes + layer.offset.nbytes + requant
     if isinstance(layer, QPool):
         return layer.requant.m.nbytes + layer.requant.b.nbytes + 4 * len(layer.counts)
+    if isinstance(layer, QConcat):
+        return CONCAT_PART_BYTES * len(layer.parts)
+    if isinstance(layer, QPick):
+        return 2 * sum(map(len, layer.index))
     return layer.table.nbytes if isinstance(layer, QTable) else 0
 
 

@@ -9,7 +9,20 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from refoldc.ir import I8, I64, Pads, QAdd, QGraph, QLayer, QPool, QTable, Shape
+from refoldc.ir import (
+    I8,
+    I64,
+    Pads,
+    QAdd,
+    QConcat,
+    QGraph,
+    QLayer,
+    QMul,
+    QPick,
+    QPool,
+    QTable,
+    Shape,
+)
 from refoldc.pooling import pad_image, window_counts
 
 
@@ -19,9 +32,43 @@ def add(layer: QAdd, _graph: QGraph, a: I8, b: I8) -> I8:
     return np.asarray(np.clip(total >> layer.shift, layer.lo, layer.hi), np.int8)
 
 
+def multiply(layer: QMul, graph: QGraph, a: I8, b: I8) -> I8:
+    """q = clamp(((a - z_a) * (b - z_b) * m + bias) >> shift, lo, hi), in int64."""
+    za, zb = (graph.quants[name].zero_point for name in layer.inputs)
+    product = (a.astype(np.int64) - za) * (b.astype(np.int64) - zb)
+    q = (product * layer.m + layer.bias) >> layer.shift
+    return np.asarray(np.clip(q, layer.lo, layer.hi), np.int8)
+
+
 def table(layer: QTable, _graph: QGraph, x: I8) -> I8:
-    """table[x + 128]."""
-    return layer.table[x.astype(np.int16) + 128]
+    """table[c][x + 128]; one table serves all channels where there is one only."""
+    channel = np.arange(x.shape[-1]) % len(layer.table)
+    return np.asarray(layer.table[channel, x.astype(np.int16) + 128])
+
+
+def concat(layer: QConcat, graph: QGraph, *inputs: I8) -> I8:
+    """q = clamp((x * m + bias) >> shift, -128, 127), one (m, bias, shift) an input."""
+    rank = len(graph.shapes[layer.output])
+    scaled = [
+        np.clip((x.astype(np.int32) * part.m + part.bias) >> part.shift, -128, 127)
+        for x, part in zip(inputs, layer.parts, strict=True)
+    ]
+    flat = [x.reshape(-1) if rank == 1 else x for x in scaled]
+    return np.concatenate(flat, axis=layer.axis).astype(np.int8)
+
+
+def pick(layer: QPick, graph: QGraph, x: I8) -> I8:
+    """x[index[0]][:, index[1]][:, :, index[2]], -1 giving ``fill``.
+
+    A vector is seen in the shape of the output.
+    """
+    shape = [len(positions) for positions in layer.index] if x.ndim == 1 else x.shape
+    y = x.reshape(-1) if len(layer.index) == 1 else x.reshape(shape)
+    for axis, positions in enumerate(layer.index):
+        y = np.take(y, positions, axis=axis)
+    for axis, positions in enumerate(layer.index):
+        np.moveaxis(y, axis, 0)[positions < 0] = layer.fill
+    return y
 
 
 def pool(layer: QPool, graph: QGraph, x: I8) -> I8:
@@ -77,7 +124,10 @@ def average(layer: QPool, graph: QGraph, sums: I64) -> I8:
 
 SIMPLE: Mapping[type[QLayer], Callable[..., I8]] = {
     QAdd: add,
+    QMul: multiply,
     QTable: table,
     QPool: pool,
+    QConcat: concat,
+    QPick: pick,
 }
 """From (layer, graph, inputs...) to the output."""

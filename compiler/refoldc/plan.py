@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from refoldc import packing
-from refoldc.ir import QAdd, QConv, QDense, QGraph, QLayer, QTable
+from refoldc.ir import QAdd, QConv, QDense, QGraph, QLayer, QMul, QTable
 
 ALIGNMENT = 16
 """REFOLD_ALIGNMENT of kernels.h."""
@@ -122,9 +122,10 @@ def last_reads(graph: QGraph) -> dict[str, int]:
 
 def overwritten(layer: QLayer, step: int, last: Mapping[str, int]) -> str | None:
     """The input that ``layer`` may overwrite: element-wise, and not read again."""
-    if not isinstance(layer, (QAdd, QTable)):
+    if not isinstance(layer, (QAdd, QMul, QTable)):
         return None
-    return next((name for name in layer.inputs if last[name] == step), None)
+    inputs = layer.inputs[:1] if isinstance(layer, QMul) else layer.inputs
+    return next((name for name in inputs if last[name] == step), None)
 
 
 def live_bytes(buffers: tuple[Buffer, ...], step: int) -> int:

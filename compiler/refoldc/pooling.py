@@ -62,6 +62,25 @@ def window_counts(
     return np.outer(lengths[0], lengths[1])
 
 
+def beyond_edge(
+    source: Shape,
+    out: Shape,
+    *,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    pads: Pads,
+) -> tuple[int, int]:
+    """How far the last window reaches beyond the padding, down and to the right.
+
+    More than 0 only under ONNX's ceil_mode.
+    """
+    down, right = (
+        (out[i] - 1) * stride[i] + kernel[i] - source[i] - pads[i] - pads[i + 2]
+        for i in (0, 1)
+    )
+    return max(0, down), max(0, right)
+
+
 def pad_image(x: NDArray[Any], pads: Pads, value: int) -> NDArray[Any]:
     """``x`` [H, W, C] with ``value`` around it; pads top, left, bottom, right."""
     if not any(pads):

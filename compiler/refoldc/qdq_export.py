@@ -8,6 +8,7 @@ it can be fetched; int8 value = round(real / scale) + zero_point.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,19 @@ from onnx import TensorProto, helper, numpy_helper
 from refoldc.ir import (
     I8,
     QAdd,
+    QConcat,
     QConv,
     QDense,
     QGraph,
     QLayer,
+    QMul,
+    QPick,
     QPool,
     QTable,
     Shape,
 )
+from refoldc.onnx_pick import pick_nodes
+from refoldc.pooling import beyond_edge
 
 OPSET = 17
 IR_VERSION = 8
@@ -88,6 +94,14 @@ class _Writer:
         ]
         return self.add("DequantizeLinear", inputs, output)
 
+    def vector(self, tensor: str, value: str) -> str:
+        """``value``, of the shape of ``tensor``, flattened in (H, W, C) order."""
+        if len(self.graph.shapes[tensor]) == 1:
+            return value
+        moved = f"{value}:nhwc{len(self.nodes)}"
+        self.add("Transpose", [value], moved, perm=[0, 2, 3, 1])
+        return self.add("Flatten", [moved], f"{moved}:vector")
+
     def parameter(self, name: str, stored: NDArray[Any], scale: NDArray[Any]) -> str:
         """A stored constant of one scale for each output channel."""
         inputs = [
@@ -123,16 +137,20 @@ class _Writer:
 
     def finish(self) -> onnx.ModelProto:
         graph = self.graph
+        shapes = {n: graph.shapes[n] for n in (graph.input, graph.output)}
+        shapes[graph.onnx_output] = shapes[graph.output]
         if graph.softmax:
             self.add("Softmax", [graph.output], graph.onnx_output, axis=1)
         elif graph.output != graph.onnx_output:  # a Flatten that moves nothing
-            self.add("Flatten", [graph.output], graph.onnx_output)
+            flat = self.vector(graph.output, graph.output)
+            self.add("Identity", [flat], graph.onnx_output)
+            shapes[graph.onnx_output] = (prod(shapes[graph.output]),)
         kind = TensorProto.FLOAT
         tensors = [
             helper.make_tensor_value_info(name, kind, ["N", *channels_first(shape)])
             for name, shape in (
-                (graph.onnx_input, graph.shapes[graph.input]),
-                (graph.onnx_output, graph.shapes[graph.output]),
+                (graph.onnx_input, shapes[graph.input]),
+                (graph.onnx_output, shapes[graph.onnx_output]),
             )
         ]
         body = helper.make_graph(
@@ -193,6 +211,12 @@ def _add(writer: _Writer, layer: QAdd) -> None:
     writer.finish_layer(result, layer, layer.lo, layer.hi)
 
 
+def _mul(writer: _Writer, layer: QMul) -> None:
+    inputs = [writer.values[name] for name in layer.inputs]
+    result = writer.add("Mul", inputs, f"{layer.output}:float")
+    writer.finish_layer(result, layer, layer.lo, layer.hi)
+
+
 def _pool(writer: _Writer, layer: QPool) -> None:
     source = writer.values[layer.inputs[0]]
     spatial = writer.graph.shapes[layer.inputs[0]][:2]
@@ -208,20 +232,82 @@ def _pool(writer: _Writer, layer: QPool) -> None:
         writer.add("GlobalAveragePool", [source], output)
     else:
         counted = int(layer.include_pad)
+        beyond = beyond_edge(
+            (*spatial, 1),
+            writer.graph.shapes[layer.output],
+            kernel=layer.kernel,
+            stride=layer.stride,
+            pads=layer.pads,
+        )
+        if counted and any(beyond):
+            # ONNX Runtime's integer pool would count what lies beyond the padding.
+            source, counted = _padded(writer, layer, source), 0
+            window["pads"] = (0, 0, *beyond)
         writer.add("AveragePool", [source], output, count_include_pad=counted, **window)
     writer.finish_layer(output, layer, layer.requant.lo, layer.requant.hi)
 
 
+def _padded(writer: _Writer, layer: QPool, source: str) -> str:
+    top, left, bottom, right = layer.pads
+    sides = np.array([0, 0, top, left, 0, 0, bottom, right])
+    pads = writer.constant(f"{layer.output}:pads", sides)
+    return writer.add("Pad", [source, pads], f"{layer.output}:padded")
+
+
+def _concat(writer: _Writer, layer: QConcat) -> None:
+    """Operands in the scales that the device's multipliers stand for."""
+    rank, scale = len(writer.graph.shapes[layer.output]), _scale_of(writer, layer)
+    inputs = []
+    for number, (name, part) in enumerate(zip(layer.inputs, layer.parts, strict=True)):
+        unit = part.m * scale * 2.0**-part.shift
+        operand = writer.rescaled(name, unit, f"{layer.output}:operand{number}")
+        inputs.append(writer.vector(name, operand) if rank == 1 else operand)
+    axis = 1 + (layer.axis + 1) % rank
+    result = writer.add("Concat", inputs, f"{layer.output}:float", axis=axis)
+    writer.finish_layer(result, layer, -128, 127)
+
+
+def _scale_of(writer: _Writer, layer: QLayer) -> float:
+    return writer.graph.quants[layer.output].scale
+
+
+def _pick(writer: _Writer, layer: QPick) -> None:
+    name, source = layer.inputs[0], writer.values[layer.inputs[0]]
+    sizes, quant = writer.graph.shapes[name], writer.graph.quants[layer.output]
+    if len(layer.index) == 1:
+        source, sizes = writer.vector(name, source), (prod(sizes),)
+    result = f"{layer.output}:float"
+    fill = quant.scale * (layer.fill - quant.zero_point)
+    nodes, constants = pick_nodes(source, result, layer.index, sizes, fill)
+    writer.nodes += nodes
+    writer.constants += constants
+    writer.snap(result, layer.output, layer.output)
+
+
 def _table(writer: _Writer, layer: QTable) -> None:
-    source = writer.values[layer.inputs[0]]
-    lo, hi = int(layer.table.min()), int(layer.table.max())
-    writer.finish_layer(source, layer, lo, hi)
+    """A lookup in the very table, one entry an int8 value and channel."""
+    name, quant = layer.output, writer.graph.quants[layer.output]
+    source, axes = writer.values[layer.inputs[0]], len(writer.graph.shapes[name]) - 1
+    first = 256 * np.arange(len(layer.table)) + 128
+    offset = first.astype(np.int32).reshape(-1, *(1,) * axes)
+    entries = quant.scale * (layer.table.astype(np.float32) - quant.zero_point)
+    wide = writer.add(
+        "Cast", [f"{source}:stored"], f"{name}:wide", to=TensorProto.INT32
+    )
+    index = [wide, writer.constant(f"{name}:first", offset)]
+    writer.add("Add", index, f"{name}:index")
+    values = writer.constant(f"{name}:table", entries.astype(np.float32).reshape(-1))
+    writer.add("Gather", [values, f"{name}:index"], f"{name}:float")
+    writer.snap(f"{name}:float", name, name)
 
 
 _RULES: Mapping[type[QLayer], Callable[[_Writer, Any], None]] = {
     QConv: _conv,
     QDense: _dense,
     QAdd: _add,
+    QMul: _mul,
     QPool: _pool,
+    QConcat: _concat,
+    QPick: _pick,
     QTable: _table,
 }

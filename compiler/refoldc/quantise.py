@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from refoldc.calibrate import Calibration
+from refoldc.errors import UnsupportedOp
+from refoldc.formula import evaluate
 from refoldc.input_spec import pixel_input, tensor_input
 from refoldc.ir import (
     F64,
@@ -16,17 +18,25 @@ from refoldc.ir import (
     Add,
     Bounds,
     Clamp,
+    Concat,
+    ConcatPart,
     Conv,
     Dense,
     Graph,
     InputSpec,
+    Mul,
     Node,
+    Pick,
+    Pointwise,
     Pool,
     QAdd,
+    QConcat,
     QConv,
     QDense,
     QGraph,
     QLayer,
+    QMul,
+    QPick,
     QPool,
     QTable,
     Quant,
@@ -72,7 +82,7 @@ def quantise(graph: Graph, calibration: Calibration, options: CompileOptions) ->
     """Turn a folded float graph into integers.
 
     Args:
-        graph: Folded: Conv, Dense, Add, Pool and Clamp only.
+        graph: Folded: no BatchNorm, Flatten or Softmax.
         calibration: Ranges of every tensor, moments and peak of every site.
         options: Input form, targets, sites and adaptation.
 
@@ -270,6 +280,28 @@ def _add(node: Add, context: _Context) -> tuple[QLayer, Quant]:
     return layer, out
 
 
+def _mul(node: Mul, context: _Context) -> tuple[QLayer, Quant]:
+    a, b = (context.quants[name] for name in node.inputs)
+    unit = a.scale * b.scale
+    out = context.output_quant(node, unit / MULTIPLIER_MAX)
+
+    def bias(_m: I16, shift: int) -> F64:
+        return round_half_up([(out.zero_point + 0.5) * 2.0**shift])
+
+    factor = np.array([unit / out.scale])
+    m, constant, shift = fixed_point(factor, bias, shifts=(0, 31))
+    lo, hi = clamp_bounds(node.bounds, out)
+    layer = QMul(
+        **_identity(node),
+        m=int(m[0]),
+        bias=int(constant[0]),
+        shift=shift,
+        lo=lo,
+        hi=hi,
+    )
+    return layer, out
+
+
 def _pool(node: Pool, context: _Context) -> tuple[QLayer, Quant]:
     source = context.quants[node.inputs[0]]
     if node.kind == "max":
@@ -304,12 +336,64 @@ def _pool(node: Pool, context: _Context) -> tuple[QLayer, Quant]:
     return layer, out
 
 
+def _concat(node: Concat, context: _Context) -> tuple[QLayer, Quant]:
+    sources = [context.quants[name] for name in node.inputs]
+    least = max(source.scale for source in sources) / MULTIPLIER_MAX
+    out = context.output_quant(node, least)
+    parts = tuple(_rescale(source, out) for source in sources)
+    return QConcat(**_identity(node), axis=node.axis, parts=parts), out
+
+
+def _rescale(source: Quant, out: Quant) -> ConcatPart:
+    """From one scale to another; the identity where they are equal."""
+
+    def bias(m: I16, shift: int) -> F64:
+        constant = round_half_up((out.zero_point + 0.5) * 2.0**shift)
+        return np.asarray(constant - m.astype(np.int64) * source.zero_point)
+
+    factor = np.array([source.scale / out.scale])
+    m, constant, shift = fixed_point(factor, bias, shifts=(0, 23))
+    return ConcatPart(m=int(m[0]), bias=int(constant[0]), shift=shift)
+
+
+def _pick(node: Pick, context: _Context) -> tuple[QLayer, Quant]:
+    """In the scale of its input, in which the fill must be a stored value."""
+    out = context.quants[node.inputs[0]]
+    fill = out.zero_point + round(node.fill / out.scale)
+    if any((positions < 0).any() for positions in node.index) and abs(fill) > 128:
+        low, high = (out.scale * (q - out.zero_point) for q in (-128, 127))
+        raise UnsupportedOp(
+            f"node '{node.name}': pads with {node.fill:g}, outside the range of what "
+            f"it pads, {low:g} to {high:g}: pad with a value that the tensor takes"
+        )
+    stored = int(np.clip(fill, -128, 127))
+    return QPick(**_identity(node), index=node.index, fill=stored), out
+
+
 def _clamp(node: Clamp, context: _Context) -> tuple[QLayer, Quant]:
-    source = context.quants[node.inputs[0]]
-    out = context.output_quant(node)
-    real = source.scale * (np.arange(-128, 128) - source.zero_point)
+    real = _table_inputs(context.quants[node.inputs[0]])
     bounded = np.clip(real, node.bounds.low, node.bounds.high)
-    stored = np.clip(out.zero_point + round_half_up(bounded / out.scale), -128, 127)
+    return _table(node, np.asarray(bounded[np.newaxis], np.float64), context)
+
+
+def _pointwise(node: Pointwise, context: _Context) -> tuple[QLayer, Quant]:
+    real = _table_inputs(context.quants[node.inputs[0]])
+    return _table(node, evaluate(node.formula, real), context)
+
+
+def _table_inputs(source: Quant) -> F64:
+    """The real value of each int8 one."""
+    stored = np.arange(-128, 128, dtype=np.float64)
+    return np.asarray(source.scale * (stored - source.zero_point))
+
+
+def _table(
+    node: Clamp | Pointwise, real: F64, context: _Context
+) -> tuple[QLayer, Quant]:
+    """Real results [C, 256] as a table; undefined ones are stored as zero."""
+    out = context.output_quant(node)
+    steps = np.clip(np.nan_to_num(real / out.scale, nan=0.0), -1e6, 1e6)
+    stored = np.clip(out.zero_point + round_half_up(steps), -128, 127)
     return QTable(**_identity(node), table=stored.astype(np.int8)), out
 
 
@@ -327,6 +411,10 @@ RULES: Mapping[type[Node], Callable[[Any, _Context], tuple[QLayer, Quant]]] = {
     Conv: _conv,
     Dense: _dense,
     Add: _add,
+    Mul: _mul,
     Pool: _pool,
+    Concat: _concat,
+    Pick: _pick,
     Clamp: _clamp,
+    Pointwise: _pointwise,
 }

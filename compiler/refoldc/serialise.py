@@ -18,7 +18,8 @@ from refoldc.ir import QGraph
 _TYPES: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
-        *(ir.QConv, ir.QDense, ir.QAdd, ir.QPool, ir.QTable),
+        *(ir.QConv, ir.QDense, ir.QAdd, ir.QMul, ir.QPool, ir.QTable),
+        *(ir.QConcat, ir.ConcatPart, ir.QPick),
         *(ir.QGraph, ir.InputSpec, ir.Quant, ir.Requant, ir.Site),
     )
 }

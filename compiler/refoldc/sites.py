@@ -18,13 +18,11 @@ from refoldc.facts import SITE_MASK_BYTES
 from refoldc.ir import (
     F32,
     F64,
-    Add,
     BnShape,
-    Clamp,
     Conv,
+    Dense,
     Graph,
     Node,
-    Pool,
     Quant,
     Shape,
     Site,
@@ -50,7 +48,7 @@ def feeds_output(graph: Graph) -> frozenset[str]:
     """
     found = {graph.output}
     for node in reversed(graph.nodes):
-        if node.output in found and isinstance(node, (Add, Pool, Clamp)):
+        if node.output in found and not isinstance(node, (Conv, Dense)):
             found.update(node.inputs)
     return frozenset(found)
 

@@ -39,12 +39,33 @@ def verify_import(model: onnx.ModelProto, graph: Graph, *, seed: int = 0) -> flo
     shape = (batch, *graph.shapes[graph.input])
     worst = 0.0
     for _ in range(TRIALS):
-        x = channels_first(rng.standard_normal(shape, np.float32))
-        got = ours.run([graph.output], {graph.input: x})[0]
+        x = rng.standard_normal(shape, np.float32)
+        got = ours.run([graph.output], {graph.input: channels_first(x)})[0]
         got = _softmax(got) if graph.softmax else got
-        want = _run(original, graph, x)
+        got = np.moveaxis(got, 1, -1)
+        want = from_onnx(_run(original, graph, to_onnx(x, graph.input_axes)), graph)
         worst = max(worst, _difference(got, want, graph.name))
     return worst
+
+
+def to_onnx(batch: NDArray[Any], axes: tuple[int, ...]) -> NDArray[Any]:
+    """A stored batch [N, H, W, C] or [N, F] as the original model takes it."""
+    if batch.ndim == 2:
+        return batch
+    if not axes:
+        return channels_first(batch)
+    kept = [1 + axis for axis in axes if axis < 3]
+    moved = batch.transpose(0, *kept, *(i for i in (1, 2, 3) if i not in kept))
+    dims = [1 if axis == 3 else batch.shape[1 + axis] for axis in axes]
+    return np.ascontiguousarray(moved).reshape(len(batch), *dims)
+
+
+def from_onnx(batch: NDArray[Any], graph: Graph) -> NDArray[Any]:
+    """An output of the original model in stored order."""
+    axes = graph.output_axes or ((2, 0, 1) if batch.ndim == 4 else ())
+    if len(axes) != batch.ndim - 1:
+        return batch
+    return batch.transpose(0, *(1 + i for i in np.argsort(axes, kind="stable")))
 
 
 def _difference(got: NDArray[Any], want: NDArray[Any], name: str) -> float:

@@ -65,6 +65,11 @@ void refold_add(const refold_add_params *p, const int8_t *a, const int8_t *b, in
     refold_add_ref(p, a, b, out);
 }
 
+void refold_mul(const refold_mul_params *p, const int8_t *a, const int8_t *b, int8_t *out)
+{
+    refold_mul_ref(p, a, b, out);
+}
+
 void refold_max_pool(const refold_pool_params *p, const int8_t *in, int8_t *out)
 {
     PREFER_ESP32S3(refold_max_pool, p, in, out);
@@ -76,6 +81,16 @@ void refold_avg_pool(const refold_pool_params *p, const int8_t *in, int8_t *out)
     PREFER_ESP32S3(refold_avg_pool, p, in, out);
     PREFER_X86(refold_avg_pool, p, in, out);
     refold_avg_pool_ref(p, in, out);
+}
+
+void refold_concat(const refold_concat_params *p, const int8_t *const in[], int8_t *out)
+{
+    refold_concat_ref(p, in, out);
+}
+
+void refold_pick(const refold_pick_params *p, const int8_t *in, int8_t *out)
+{
+    refold_pick_ref(p, in, out);
 }
 
 void refold_table(const refold_table_params *p, const int8_t *in, int8_t *out)

@@ -43,6 +43,11 @@ void refold_run_add(const refold_call *call)
     refold_add(call->params, call->in[0], call->in[1], call->out);
 }
 
+void refold_run_mul(const refold_call *call)
+{
+    refold_mul(call->params, call->in[0], call->in[1], call->out);
+}
+
 void refold_run_max_pool(const refold_call *call)
 {
     refold_max_pool(call->params, call->in[0], call->out);
@@ -51,6 +56,16 @@ void refold_run_max_pool(const refold_call *call)
 void refold_run_avg_pool(const refold_call *call)
 {
     refold_avg_pool(call->params, call->in[0], call->out);
+}
+
+void refold_run_concat(const refold_call *call)
+{
+    refold_concat(call->params, call->in, call->out);
+}
+
+void refold_run_pick(const refold_call *call)
+{
+    refold_pick(call->params, call->in[0], call->out);
 }
 
 void refold_run_table(const refold_call *call)

@@ -73,10 +73,12 @@ static void run_layer(refold_ctx *ctx, const refold_layer *layer)
 {
     refold_call call = {
         .params = layer->params,
-        .in = {tensor_at(ctx, layer->in[0]), tensor_at(ctx, layer->in[1])},
         .out = ctx->activations + layer->out,
         .scratch = ctx->scratch,
     };
+
+    for (int i = 0; i < REFOLD_LAYER_INPUTS; i++)
+        call.in[i] = tensor_at(ctx, layer->in[i]);
 
     if (layer->site != REFOLD_NO_SITE && refold_adapt_active(ctx, layer->site))
         refold_adapt_run(ctx, layer->site, layer->run, &call);

@@ -150,9 +150,10 @@ def test_a_clamp_of_its_own_becomes_a_table() -> None:
     layer = graph.layers[0]
     assert isinstance(layer, QTable)
     zero = graph.quants["t0"].zero_point + 128
-    assert np.all(layer.table[: zero + 1] == -128)
-    assert 126 == layer.table[255]  # the largest input is 127 * 2 / 255, below 1
-    assert np.all(np.diff(layer.table[zero:].astype(int)) == 2)
+    (table,) = layer.table
+    assert np.all(table[: zero + 1] == -128)
+    assert 126 == table[255]  # the largest input is 127 * 2 / 255, below 1
+    assert np.all(np.diff(table[zero:].astype(int)) == 2)
 
 
 def test_the_last_dense_gives_fine_int32_logits() -> None:

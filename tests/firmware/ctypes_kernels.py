@@ -84,6 +84,24 @@ class Add(c.Structure):
     ]
 
 
+class Mul(c.Structure):
+    """refold_mul_params."""
+
+    _fields_ = [
+        ("positions", c.c_uint32),
+        ("channels", c.c_uint16),
+        ("position_step", c.c_uint16),
+        ("channel_step", c.c_uint8),
+        ("zero_point_a", c.c_int8),
+        ("zero_point_b", c.c_int8),
+        ("m", c.c_int16),
+        ("bias", c.c_int64),
+        ("shift", c.c_uint8),
+        ("lo", c.c_int8),
+        ("hi", c.c_int8),
+    ]
+
+
 class Pool(c.Structure):
     """refold_pool_params."""
 
@@ -101,10 +119,46 @@ class Pool(c.Structure):
     ]
 
 
+class ConcatPart(c.Structure):
+    """refold_concat_part."""
+
+    _fields_ = [
+        ("elements", c.c_uint32),
+        ("m", c.c_int16),
+        ("bias", c.c_int32),
+        ("shift", c.c_uint8),
+    ]
+
+
+class Concat(c.Structure):
+    """refold_concat_params."""
+
+    _fields_ = [
+        ("rows", c.c_uint32),
+        ("parts", c.c_uint8),
+        ("part", c.POINTER(ConcatPart)),
+    ]
+
+
+class Pick(c.Structure):
+    """refold_pick_params."""
+
+    _fields_ = [
+        ("input", Shape),
+        ("output", Shape),
+        *((name, c.c_void_p) for name in ("rows", "columns", "channels")),
+        ("fill", c.c_int8),
+    ]
+
+
 class Table(c.Structure):
     """refold_table_params."""
 
-    _fields_ = [("count", c.c_uint32), ("table", c.c_void_p)]
+    _fields_ = [
+        ("count", c.c_uint32),
+        ("channels", c.c_uint16),
+        ("table", c.c_void_p),
+    ]
 
 
 class InputTable(c.Structure):

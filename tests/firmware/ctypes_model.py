@@ -14,7 +14,7 @@ class Call(c.Structure):
 
     _fields_ = [
         ("params", c.c_void_p),
-        ("inputs", c.c_void_p * 2),
+        ("inputs", c.c_void_p * 4),
         ("out", c.c_void_p),
         ("scratch", c.c_void_p),
         ("requant", c.POINTER(Requant)),
@@ -29,7 +29,7 @@ class Layer(c.Structure):
         ("name", c.c_char_p),
         ("run", c.CFUNCTYPE(None, c.POINTER(Call))),
         ("params", c.c_void_p),
-        ("inputs", c.c_uint32 * 2),
+        ("inputs", c.c_uint32 * 4),
         ("out", c.c_uint32),
         ("out_elements", c.c_uint32),
         ("site", c.c_int16),

@@ -154,7 +154,7 @@ class Twin:
         places = [start + at if at != NO_TENSOR else None for at in layer.inputs]
         call = Call(
             layer.params,
-            (c.c_void_p * 2)(*places),
+            (c.c_void_p * len(places))(*places),
             start + layer.out,
             self.scratch.pointer,
         )

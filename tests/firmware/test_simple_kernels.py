@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from ctypes_kernels import (
     Add,
+    Concat,
+    ConcatPart,
     Dense,
     InputTable,
+    Mul,
+    Pick,
     Pool,
     Requant,
     Shape,
@@ -67,6 +71,36 @@ def test_add(lib: ctypes.CDLL, count: int, shift: int) -> None:
     lib.refold_add_ref(ctypes.byref(params), pointer_a, pointer_b, out.pointer)
     np.testing.assert_array_equal(expected, out.array)
     lib.refold_add_ref(ctypes.byref(params), pointer_a, pointer_b, pointer_a)
+    np.testing.assert_array_equal(expected, memory.buffers[0].array)
+    assert memory.is_intact()
+
+
+@pytest.mark.parametrize("channels", [1, 5, 16])
+@pytest.mark.parametrize("axes", ["none", "positions", "channels", "both"])
+@pytest.mark.parametrize("shift", [0, 17, 31])
+@pytest.mark.parametrize("kind", ["random", "least"])
+def test_mul(lib: ctypes.CDLL, channels: int, axes: str, shift: int, kind: str) -> None:
+    """Products equal the model, whatever is broadcast, in place of a too."""
+    rng = np.random.default_rng(channels + shift)
+    positions = 6
+    shape = (
+        1 if axes in ("positions", "both") else positions,
+        1 if axes in ("channels", "both") else channels,
+    )
+    a, b = fill(kind, rng, (positions, channels)), fill(kind, rng, shape)
+    za, zb = (127, 127) if kind == "least" else (-3, 40)
+    m, bias = 32767 if kind == "least" else 20011, int(rng.integers(-(2**38), 2**38))
+    product = (a.astype(np.int64) - za) * (b.astype(np.int64) - zb) * m
+    expected = np.clip((product + bias) >> shift, -90, 101).astype(np.int8)
+
+    memory = Memory([])
+    steps = shape[1] if shape[0] > 1 else 0, int(shape[1] > 1)
+    params = Mul(positions, channels, *steps, za, zb, m, bias, shift, -90, 101)
+    pointer_a, pointer_b = memory.put(a), memory.put(b)
+    out = memory.reserve((positions, channels), np.int8)
+    lib.refold_mul_ref(ctypes.byref(params), pointer_a, pointer_b, out.pointer)
+    np.testing.assert_array_equal(expected, out.array)
+    lib.refold_mul_ref(ctypes.byref(params), pointer_a, pointer_b, pointer_a)
     np.testing.assert_array_equal(expected, memory.buffers[0].array)
     assert memory.is_intact()
 
@@ -190,17 +224,80 @@ def test_avg_pool(lib: ctypes.CDLL, case: PoolCase) -> None:
     assert memory.is_intact()
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("widths", [(5,), (1, 16), (7, 1, 17, 4)])
+def test_concat(lib: ctypes.CDLL, rows: int, widths: tuple[int, ...]) -> None:
+    """Each row is a row of every operand, rescaled by its own numbers."""
+    rng = np.random.default_rng(sum(widths))
+    operands = [fill("random", rng, (rows, width)) for width in widths]
+    parts = [
+        ConcatPart(
+            width,
+            int(rng.integers(0, 32768)),
+            int(rng.integers(-(2**23), 2**23)),
+            int(rng.integers(0, 24)),
+        )
+        for width in widths
+    ]
+    scaled = [
+        np.clip((x.astype(np.int64) * part.m + part.bias) >> part.shift, -128, 127)
+        for x, part in zip(operands, parts, strict=True)
+    ]
+    expected = np.concatenate(scaled, axis=1).astype(np.int8)
+
+    memory = Memory([])
+    params = Concat(rows, len(parts), (ConcatPart * len(parts))(*parts))
+    pointers = (ctypes.c_void_p * len(parts))(*[memory.put(x) for x in operands])
+    out = memory.reserve(expected.shape, np.int8)
+    lib.refold_concat_ref(ctypes.byref(params), pointers, out.pointer)
+
+    np.testing.assert_array_equal(expected, out.array)
+    assert memory.is_intact()
+
+
+@SETTINGS
+@given(
+    size=st.tuples(*[st.integers(1, 6)] * 3),
+    index=st.tuples(*[st.lists(st.integers(-1, 5), min_size=1, max_size=9)] * 3),
+    filler=st.integers(-128, 127),
+)
+def test_pick(
+    lib: ctypes.CDLL,
+    size: tuple[int, int, int],
+    index: tuple[list[int], list[int], list[int]],
+    filler: int,
+) -> None:
+    """Each output is one input, or the fill where an axis has no position."""
+    x = fill("random", np.random.default_rng(1), size)
+    places = [np.minimum(axis, size[i] - 1) for i, axis in enumerate(index)]
+    expected = np.full([len(axis) for axis in index], filler, np.int8)
+    for at in np.ndindex(*expected.shape):
+        y, row, c = (places[i][at[i]] for i in range(3))
+        if min(y, row, c) >= 0:
+            expected[at] = x[y, row, c]
+
+    memory = Memory([])
+    lists = [memory.put(place.astype(np.uint16)) for place in places]
+    params = Pick(Shape(*size), Shape(*expected.shape), *lists, filler)
+    out = memory.reserve(expected.shape, np.int8)
+    lib.refold_pick_ref(ctypes.byref(params), memory.put(x), out.pointer)
+
+    np.testing.assert_array_equal(expected, out.array)
+    assert memory.is_intact()
+
+
 @pytest.mark.parametrize("count", [1, 255, 256, 257])
-def test_table(lib: ctypes.CDLL, count: int) -> None:
-    """Every int8 value is looked up, in place too."""
+@pytest.mark.parametrize("channels", [1, 3])
+def test_table(lib: ctypes.CDLL, count: int, channels: int) -> None:
+    """Every int8 value is looked up, in place too, in the table of its channel."""
     rng = np.random.default_rng(count)
-    x = np.resize(np.arange(-128, 128, dtype=np.int8), count)
-    table = fill("random", rng, (256,))
-    expected = table[x.astype(int) + 128]
+    x = np.resize(np.arange(-128, 128, dtype=np.int8), (count, channels))
+    table = fill("random", rng, (channels, 256))
+    expected = table[np.arange(channels), x.astype(int) + 128]
 
     memory = Memory([])
     pointer = memory.put(x)
-    params = Table(count, memory.put(table))
+    params = Table(x.size, channels, memory.put(table))
     lib.refold_table_ref(ctypes.byref(params), pointer, pointer)
 
     np.testing.assert_array_equal(expected, memory.buffers[0].array)

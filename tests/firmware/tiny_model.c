@@ -178,7 +178,7 @@ static const refold_pool_params max_pool = {
     .requant = {NULL, NULL, 0, -128, 127},
 };
 
-static const refold_table_params table = {36, lookup};
+static const refold_table_params table = {36, 1, lookup};
 
 static const refold_conv2d_params point = {
     .in = {3, 3, 4}, .out = {3, 3, 6}, .kernel_h = 1, .kernel_w = 1,

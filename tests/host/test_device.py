@@ -20,7 +20,7 @@ from refoldc.adapt import AdaptConfig
 
 from refold.device import Device, Patience, Reply
 from refold.errors import InfraError, UserError
-from refold.facts import Method, Rule, Stats, Status
+from refold.facts import ABI, Method, Rule, Stats, Status
 from refold.link import open_link
 from refold.protocol import encode
 from refold.stream import wire_bytes
@@ -113,7 +113,7 @@ def test_another_abi_is_refused() -> None:
     """The build may be the wanted one and still be of another ABI."""
     with (
         device(VirtualDevice(Script(abi=9))) as board,
-        pytest.raises(UserError, match=r"ABI 9, .* \(ABI 1\)"),
+        pytest.raises(UserError, match=rf"ABI 9, .* \(ABI {ABI}\)"),
     ):
         board.hello()
 

@@ -8,6 +8,9 @@ from refoldc.importers import (  # noqa: F401 - imported for their registrations
     convolution,
     dense,
     elementwise,
+    joining,
+    picking,
+    pointwise,
     pooling,
     reshape,
 )

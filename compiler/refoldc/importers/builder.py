@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 
 from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.ir import F32, F64, Node, Pads, Shape
+from refoldc.ir import F32, F64, I64, Node, Pads, Pick, Shape
 
 NO_PADS: Pads = (0, 0, 0, 0)
 
@@ -65,35 +64,83 @@ def _attribute(proto: onnx.AttributeProto) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
+Axes = tuple[int, ...]
+"""Stored axes in ONNX order."""
+Order = tuple[Shape, Axes]
+"""Dims and axes of a tensor before it was flattened."""
+
+CHANNELS, UNSTORED = 2, 3
+VECTOR: Axes = (0,)
+DEFAULT_AXES: Mapping[int, Axes] = {1: VECTOR, 2: (2, 1), 3: (2, 0, 1)}
+
+
 @dataclass(frozen=True)
 class Value:
     """An ONNX tensor on its way through the importer.
 
     Attributes:
         name: Of the tensor in the float graph.
-        dims: ONNX shape without the batch: (C, H, W) or (F,).
-        order: (C, H, W) of the image that a vector was flattened from, where
-            its elements lie in another order here (H, W, C) than in ONNX.
+        dims: ONNX shape without the batch.
+        order: Of the tensor that a vector was flattened from, where its elements
+            lie in another order here than in ONNX.
+        axes: For each of ``dims`` the stored axis: 0 height, 1 width, 2 channels,
+            or UNSTORED for some of size 1; (0,) for a vector. None stands for
+            (C, H, W), (C, L) or (F,).
         pads: Zero padding that its Pad node left for the convolution to do.
         pad_node: Who left it.
     """
 
     name: str
     dims: Shape
-    order: Shape | None = None
+    order: Order | None = None
     pads: Pads = NO_PADS
     pad_node: str = ""
+    axes: Axes | None = None
+
+    @property
+    def layout(self) -> Axes:
+        """``axes``, or what stands for them."""
+        return DEFAULT_AXES[len(self.dims)] if self.axes is None else self.axes
 
     @property
     def shape(self) -> Shape:
-        """Channel-last shape: (H, W, C) or (F,)."""
-        return (*self.dims[1:], self.dims[0]) if len(self.dims) == 3 else self.dims
+        """Stored shape: (H, W, C) or (F,)."""
+        if self.layout == VECTOR:
+            return self.dims
+        stored = [1, 1, 1, 1]
+        for size, axis in zip(self.dims, self.layout, strict=True):
+            stored[axis] = size
+        return tuple(stored[:UNSTORED])
+
+    @property
+    def is_image(self) -> bool:
+        """Whether ONNX has it as C, H, W or, in one dimension, as C, L."""
+        wanted = DEFAULT_AXES.get(len(self.dims), VECTOR)
+        return wanted != VECTOR and all(
+            size == 1 or axis == want
+            for size, axis, want in zip(self.dims, self.layout, wanted, strict=True)
+        )
+
+    @property
+    def channels(self) -> int:
+        """How many there are; of a vector, its elements."""
+        return self.shape[-1]
 
     @property
     def spatial(self) -> tuple[int, int]:
         """(H, W) including pending padding."""
         top, left, bottom, right = self.pads
-        return self.dims[1] + top + bottom, self.dims[2] + left + right
+        return self.shape[0] + top + bottom, self.shape[1] + left + right
+
+    @property
+    def channel_dim(self) -> int | None:
+        """Which of ``dims`` are the channels."""
+        wanted = 0 if self.layout == VECTOR else CHANNELS
+        return self.layout.index(wanted) if wanted in self.layout else None
+
+    def like(self, channels: int, size: tuple[int, int]) -> Shape:
+        """The ONNX shape of an image laid out as this one."""
+        return tuple((*size, channels, 1)[axis] for axis in self.layout)
 
 
 class Builder:
@@ -108,30 +155,24 @@ class Builder:
         shapes: Channel-last, of every tensor made so far.
     """
 
-    def __init__(self, opset: int, batch: int, uses: Counter[str]) -> None:
-        """``uses`` counts the readers of each ONNX tensor, the model's output
-        being one."""
+    def __init__(self, opset: int, batch: int) -> None:
         self.opset = opset
         self.batch = batch
         self.constants: dict[str, NDArray[Any]] = {}
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
-        self._uses = uses
         self._names: set[str] = set()
 
     # --- reading ---
 
     def value(self, node: OnnxNode, index: int = 0) -> Value:
-        """A computed operand, any pending padding refused."""
-        value = self.padded_value(node, index)
-        if value.pads != NO_PADS:
-            raise UnsupportedOp(
-                f"node '{value.pad_node}' (Pad): feeds {node.where}; refold "
-                "compiles padding only before a Conv: move it into the pads "
-                "attribute of the operator behind it"
-            )
-        return value
+        """A computed operand; padding that no convolution takes is made here."""
+        return self.without_pads(self.padded_value(node, index))
+
+    def ordered(self, node: OnnxNode, index: int = 0) -> Value:
+        """A computed operand whose elements lie in ONNX's order."""
+        return self.in_order(self.value(node, index))
 
     def padded_value(self, node: OnnxNode, index: int = 0) -> Value:
         """A computed operand that may still carry padding."""
@@ -145,14 +186,15 @@ class Builder:
         )
 
     def image(self, node: OnnxNode, *, padded: bool = False) -> Value:
-        """Operand 0 as (C, H, W)."""
+        """Operand 0 as (C, H, W) or (C, L), which has height 1."""
         value = self.padded_value(node) if padded else self.value(node)
-        if len(value.dims) != 3:
+        if not value.is_image:
             raise node.refuse(
                 f"its input has shape {_batched(value.dims)}",
-                "refold compiles it on N x C x H x W tensors only",
+                "refold compiles it on N x C x H x W and N x C x L tensors only, "
+                "which it stores channels last: export the model channels-first",
             )
-        return value
+        return replace(value, axes=None)
 
     def is_constant(self, name: str) -> bool:
         """Whether a tensor is known at compile time."""
@@ -211,34 +253,129 @@ class Builder:
 
     def node_name(self, node: OnnxNode) -> str:
         """A name for a float node, unique within the graph."""
-        name, count = node.name, 1
+        return self._unique(node.name)
+
+    def _unique(self, base: str) -> str:
+        name, count = base, 1
         while name in self._names:
             count += 1
-            name = f"{node.name}#{count}"
+            name = f"{base}#{count}"
         self._names.add(name)
         return name
+
+    def pick(
+        self,
+        node: OnnxNode,
+        value: Value,
+        index: Mapping[int, I64],
+        *,
+        fill: float = 0.0,
+        output: str = "",
+    ) -> None:
+        """Let an output of the node be made of positions of ``value``.
+
+        Args:
+            node: The ONNX node.
+            value: Without pending padding.
+            index: For each axis of ``value.dims`` that changes, the positions to
+                read; -1 reads ``fill``.
+            fill: Real.
+            output: Which of the node's; the first one by default.
+        """
+        output = output or node.outputs[0]
+        value = self.in_order(value)
+        if not index:
+            self.values[output] = value
+            return
+        self._emit_pick(self.node_name(node), value, index, output, fill)
+
+    def with_pads(self, value: Value, pads: Pads, pad_node: str) -> Value:
+        """``value`` with padding still to be made."""
+        return replace(value, pads=pads, pad_node=pad_node)
+
+    def without_pads(self, value: Value, output: str = "") -> Value:
+        """``value`` with its pending padding made, as ``output``."""
+        if value.pads == NO_PADS:
+            return value
+        top, left, bottom, right = value.pads
+        plain = replace(value, pads=NO_PADS)
+        sides = {0: (top, bottom), 1: (left, right)}
+        index = {
+            value.layout.index(axis): np.pad(
+                np.arange(value.shape[axis]), width, constant_values=-1
+            )
+            for axis, width in sides.items()
+            if any(width)
+        }
+        name = output or f"{value.name}:padded{'_'.join(map(str, value.pads))}"
+        if name not in self.shapes:
+            self._emit_pick(self._unique(value.pad_node), plain, index, name, 0.0)
+        return self.values[name]
+
+    def unflatten(self, node: OnnxNode, value: Value, dims: Shape) -> None:
+        """Let the node's output be a vector seen as C, H, W or C, L."""
+        value = self.in_order(value)
+        made = Value("", dims)
+        stored = np.arange(value.dims[0]).reshape(dims)
+        moved = stored.transpose(np.argsort(made.layout)).reshape(-1)
+        output = node.outputs[0]
+        if not np.array_equal(moved, stored.reshape(-1)):
+            permuted = f"{output}:permuted"
+            self._emit_pick(self.node_name(node), value, {0: moved}, permuted, 0.0)
+            value = self.values[permuted]
+        view = Pick(
+            name=self.node_name(node),
+            inputs=(value.name,),
+            output=output,
+            onnx_nodes=(node.name,),
+            index=tuple(np.arange(size) for size in made.shape),
+        )
+        self.emit(view, output, dims)
+
+    def in_order(self, value: Value) -> Value:
+        """``value`` with its elements in ONNX's order."""
+        if value.order is None:
+            return value
+        dims, axes = value.order
+        stored = np.argsort(axes)
+        positions = np.arange(value.dims[0]).reshape([dims[i] for i in stored])
+        index = {0: positions.transpose(np.argsort(stored)).reshape(-1)}
+        name = f"{value.name}:ordered"
+        if name not in self.shapes:
+            plain = replace(value, order=None)
+            self._emit_pick(self._unique(name), plain, index, name, 0.0)
+        return self.values[name]
+
+    def _emit_pick(
+        self,
+        name: str,
+        value: Value,
+        index: Mapping[int, I64],
+        output: str,
+        fill: float,
+    ) -> None:
+        if any(value.layout[dim] == UNSTORED for dim in index):
+            raise UnsupportedOp(
+                f"node '{name}': lengthens an axis of one element that Unsqueeze or "
+                "Reshape made: give the tensor at most three axes behind the batch"
+            )
+        stored = [np.arange(size) for size in value.shape]
+        for dim, positions in index.items():
+            stored[value.layout[dim]] = positions
+        dims = tuple(len(index.get(i, range(n))) for i, n in enumerate(value.dims))
+        made = Pick(
+            name=name,
+            inputs=(value.name,),
+            output=output,
+            onnx_nodes=(name,),
+            index=tuple(stored),
+            fill=fill,
+        )
+        self.emit(made, output, dims, axes=value.axes)
 
     def alias(self, node: OnnxNode, value: Value) -> None:
         """Let the node's output stand for a tensor that exists already."""
         self.values[node.outputs[0]] = value
-
-    def sole_producer(self, name: str) -> Node | None:
-        """The float node behind an ONNX tensor nobody else reads, if any."""
-        tensor = self.values[name].name
-        spellings = [k for k, v in self.values.items() if v.name == tensor]
-        if any(self._uses[spelling] != 1 for spelling in spellings):
-            return None
-        return next((n for n in self.nodes if n.output == tensor), None)
-
-    def extend(self, old: Node, node: OnnxNode, **changes: Any) -> None:
-        """Let a node that was made already also do the work of ``node``."""
-        output = node.outputs[0]
-        onnx_nodes = (*old.onnx_nodes, node.name)
-        new = replace(old, output=output, onnx_nodes=onnx_nodes, **changes)
-        self.nodes[self.nodes.index(old)] = new
-        self.shapes[output] = self.shapes.pop(old.output)
-        former = next(v for v in self.values.values() if v.name == old.output)
-        self.values[output] = replace(former, name=output)
 
 
 def per_channel(node: OnnxNode, array: NDArray[Any], channels: int, what: str) -> F64:
@@ -251,13 +388,15 @@ def per_channel(node: OnnxNode, array: NDArray[Any], channels: int, what: str) -
     return array.astype(np.float64)
 
 
-def reorder(array: NDArray[Any], order: Shape | None) -> NDArray[Any]:
-    """Bring the last axis from (C, H, W) to (H, W, C) order."""
+def reorder(array: NDArray[Any], order: Order | None) -> NDArray[Any]:
+    """Bring the last axis from ONNX's order to the stored one."""
     if order is None:
         return array
-    lead = array.shape[:-1]
-    split = array.reshape(*lead, *order)
-    return np.ascontiguousarray(np.moveaxis(split, len(lead), -1)).reshape(array.shape)
+    dims, axes = order
+    lead = array.ndim - 1
+    split = array.reshape(*array.shape[:-1], *dims)
+    moved = split.transpose(*range(lead), *(lead + i for i in np.argsort(axes)))
+    return np.ascontiguousarray(moved).reshape(array.shape)
 
 
 def elements(dims: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""Conv, the Pad before it and the BatchNormalization behind it."""
+"""Conv and the BatchNormalization behind it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from refoldc.ir import F32, BatchNorm, Conv, Pads
 
 @operator("Conv")
 def import_conv(builder: Builder, node: OnnxNode) -> None:
-    """Two-dimensional, any groups, dilation and pads."""
+    """One- or two-dimensional, any groups, dilation and pads."""
     value = builder.image(node, padded=True)
     weights = builder.weights(node, 1, "weight tensor")
-    if weights.ndim != 4:
+    if weights.ndim != len(value.dims) + 1:
         raise node.refuse(
             f"its weights have {weights.ndim} dimensions",
-            "refold compiles two-dimensional convolutions only",
+            "refold compiles one- and two-dimensional convolutions only",
         )
+    if weights.ndim == 3:
+        weights = weights[:, :, np.newaxis]
     groups = int(node.attributes.get("group", 1))
     _check_channels(node, weights, value, groups)
     frame = window(node, value.spatial, (weights.shape[2], weights.shape[3]))
@@ -40,63 +42,20 @@ def import_conv(builder: Builder, node: OnnxNode) -> None:
         pads=_sum(value.pads, frame.pads),
         groups=groups,
     )
-    builder.emit(conv, node.outputs[0], (channels, *frame.output(value.spatial)))
+    dims = value.like(channels, frame.output(value.spatial))
+    builder.emit(conv, node.outputs[0], dims, axes=value.axes)
 
 
 def _check_channels(node: OnnxNode, weights: F32, value: Value, groups: int) -> None:
     outputs, inputs = weights.shape[:2]
-    kernel = tuple(node.attributes.get("kernel_shape", weights.shape[2:]))
-    fits = groups > 0 and outputs % groups == 0 and inputs * groups == value.dims[0]
+    kernel = (1, *node.attributes.get("kernel_shape", weights.shape[2:]))[-2:]
+    fits = groups > 0 and outputs % groups == 0 and inputs * groups == value.channels
     if not fits or kernel != weights.shape[2:] or not weights.size:
         raise BadModel(
             f"{node.where}: weights {list(weights.shape)}, group {groups} and "
-            f"kernel_shape {list(kernel)} do not fit an input of {value.dims[0]} "
+            f"kernel_shape {list(kernel)} do not fit an input of {value.channels} "
             "channels: the model contradicts itself"
         )
-
-
-@operator("Pad")
-def import_pad(builder: Builder, node: OnnxNode) -> None:
-    """Leave constant zero padding to the convolution behind it."""
-    value = builder.image(node, padded=True)
-    mode = node.attributes.get("mode", "constant")
-    fill = _pad_value(builder, node)
-    if mode != "constant" or fill:
-        raise node.refuse(
-            f"pads with mode '{mode}', value {fill:g}",
-            "refold compiles constant padding with zero only",
-        )
-    pads = _sum(value.pads, _pad_amounts(builder, node))
-    pending = Value(value.name, value.dims, value.order, pads, node.name)
-    builder.alias(node, pending)
-
-
-def _pad_value(builder: Builder, node: OnnxNode) -> float:
-    if builder.opset < 11:
-        return float(node.attributes.get("value", 0.0))
-    fill = builder.constant(node, 2, "padding value")
-    return 0.0 if fill is None or not fill.size else float(fill.reshape(-1)[0])
-
-
-def _pad_amounts(builder: Builder, node: OnnxNode) -> Pads:
-    """H and W pads of a Pad node; negative, batch and channel pads are refused."""
-    if builder.opset < 11:
-        pads = list(node.attributes.get("pads", ()))
-    else:
-        given = builder.constant(node, 1, "pads")
-        pads = [] if given is None else given.reshape(-1).tolist()
-    axes = builder.constant(node, 3, "axes")
-    which = list(range(4)) if axes is None else [int(a) % 4 for a in axes.reshape(-1)]
-    begin, end = [0] * 4, [0] * 4
-    if len(pads) != 2 * len(which):
-        raise BadModel(f"{node.where}: {len(pads)} pads for {len(which)} axes")
-    for axis, before, after in zip(which, pads, pads[len(which) :], strict=False):
-        begin[axis], end[axis] = int(before), int(after)
-    if any(begin[:2] + end[:2]) or min(begin + end) < 0:
-        raise node.refuse(
-            f"its pads are {pads}", "refold pads height and width only, never crops"
-        )
-    return begin[2], begin[3], end[2], end[3]
 
 
 def _sum(a: Pads, b: Pads) -> Pads:
@@ -105,7 +64,7 @@ def _sum(a: Pads, b: Pads) -> Pads:
 
 @operator("BatchNormalization")
 def import_batch_norm(builder: Builder, node: OnnxNode) -> None:
-    """In inference mode; the folding is ``fold``'s work."""
+    """Part of the layer before it, else a scale and offset a channel."""
     value = builder.value(node)
     training = node.attributes.get("training_mode", 0) or any(node.outputs[1:])
     if training:
@@ -116,6 +75,11 @@ def import_batch_norm(builder: Builder, node: OnnxNode) -> None:
         )
     if not node.attributes.get("spatial", 1):
         raise node.refuse("has spatial=0", "refold needs one statistic a channel")
+    if value.channel_dim != 0:
+        raise node.refuse(
+            "normalises another axis than the channels",
+            "export the model channels-first throughout",
+        )
     gamma, beta, mean, variance = (
         reorder(
             per_channel(node, builder.weights(node, i, what), value.dims[0], what),
@@ -137,4 +101,4 @@ def import_batch_norm(builder: Builder, node: OnnxNode) -> None:
         variance=variance,
         epsilon=epsilon,
     )
-    builder.emit(norm, node.outputs[0], value.dims, order=value.order)
+    builder.emit(norm, node.outputs[0], value.dims, order=value.order, axes=value.axes)

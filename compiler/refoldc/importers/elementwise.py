@@ -1,15 +1,14 @@
-"""Operators that keep the shape: activations, sums and pass-throughs."""
+"""Operators that keep the shape: clamps, softmax and pass-throughs."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from refoldc.importers.builder import Builder, OnnxNode, Value
+from refoldc.formula import Call, X, constant
+from refoldc.importers.builder import Builder, OnnxNode, elements
+from refoldc.importers.pointwise import apply
 from refoldc.importers.registry import operator
-from refoldc.ir import Add, Bounds, Clamp, Conv, Dense, Softmax
+from refoldc.ir import Bounds, Clamp, Softmax
 
 
 @operator("Identity")
@@ -37,16 +36,14 @@ def import_relu(builder: Builder, node: OnnxNode) -> None:
 
 @operator("Clip")
 def import_clip(builder: Builder, node: OnnxNode) -> None:
-    """min(max(x, 0), high): ReLU6 and its like."""
+    """min(max(x, low), high): ReLU6 and its like, or any other as a table."""
     low, high = (_limit(builder, node, i) for i in (0, 1))
     if low == -np.inf and high == np.inf:
         builder.alias(node, builder.value(node))
         return
     if low != 0.0 or high <= 0.0:
-        raise node.refuse(
-            f"clips to [{low:g}, {high:g}]",
-            "refold compiles clips to [0, x], such as ReLU6",
-        )
+        apply(builder, node, Call("Clip", (X, constant(low), constant(high))))
+        return
     _clamp(builder, node, Bounds(low, high))
 
 
@@ -71,69 +68,17 @@ def _clamp(builder: Builder, node: OnnxNode, bounds: Bounds) -> None:
         onnx_nodes=(node.name,),
         bounds=bounds,
     )
-    builder.emit(clamp, node.outputs[0], value.dims, order=value.order)
-
-
-@operator("Add")
-def import_add(builder: Builder, node: OnnxNode) -> None:
-    """Two tensors of one shape, or a bias for the weights before it."""
-    for tensor, constant in ((0, 1), (1, 0)):
-        if builder.is_constant(node.input(constant)):
-            _add_bias(builder, node, tensor, constant)
-            return
-    a, b = builder.value(node, 0), builder.value(node, 1)
-    if a.dims != b.dims or a.order != b.order:
-        raise node.refuse(
-            f"adds tensors of shapes {list(a.dims)} and {list(b.dims)}",
-            "refold adds tensors of one shape, in one order, without broadcasting",
-        )
-    add = Add(
-        name=builder.node_name(node),
-        inputs=(a.name, b.name),
-        output=node.outputs[0],
-        onnx_nodes=(node.name,),
-    )
-    builder.emit(add, node.outputs[0], a.dims, order=a.order)
-
-
-def _add_bias(builder: Builder, node: OnnxNode, tensor: int, constant: int) -> None:
-    """Merge a constant into the bias of the layer that feeds only this node."""
-    value = builder.value(node, tensor)
-    offset = builder.weights(node, constant, "constant")
-    producer = builder.sole_producer(node.input(tensor))
-    vector = _as_channels(offset, value)
-    if not isinstance(producer, (Conv, Dense)) or vector is None:
-        raise node.refuse(
-            f"adds a constant of shape {list(offset.shape)} to a tensor that is no "
-            "convolution's or matrix product's own output",
-            "refold adds one constant a channel, directly behind such a layer",
-        )
-    bias = (producer.bias.astype(np.float64) + vector).astype(np.float32)
-    builder.extend(producer, node, bias=bias)
-
-
-def _as_channels(offset: NDArray[Any], value: Value) -> NDArray[Any] | None:
-    """One number a channel, if numpy broadcasting means that; else None."""
-    dims = (1, *value.dims)
-    shape = (1,) * (len(dims) - offset.ndim) + offset.shape
-    per_channel = (1, value.dims[0], *(1,) * (len(dims) - 2))
-    if len(shape) != len(dims):
-        return None
-    if any(
-        have not in (1, want) for have, want in zip(shape, per_channel, strict=True)
-    ):
-        return None
-    return np.broadcast_to(offset.reshape(-1), (value.dims[0],))
+    builder.emit(clamp, node.outputs[0], value.dims, order=value.order, axes=value.axes)
 
 
 @operator("Softmax")
 def import_softmax(builder: Builder, node: OnnxNode) -> None:
-    """Over the channels; ``fold`` allows it only at the end."""
+    """At the end only, over the channels: reports apply it."""
     value = builder.value(node)
     rank = len(value.dims) + 1
     default = 1 if builder.opset < 13 else -1
     axis = int(node.attributes.get("axis", default)) % rank
-    if axis != 1 or any(d != 1 for d in value.dims[1:]):
+    if axis == 0 or value.dims[axis - 1] != elements(value.dims):
         raise node.refuse(
             f"works along axis {axis} of {list(value.dims)}",
             "refold computes a softmax over the classes of one vector",
@@ -144,4 +89,6 @@ def import_softmax(builder: Builder, node: OnnxNode) -> None:
         output=node.outputs[0],
         onnx_nodes=(node.name,),
     )
-    builder.emit(softmax, node.outputs[0], value.dims, order=value.order)
+    builder.emit(
+        softmax, node.outputs[0], value.dims, order=value.order, axes=value.axes
+    )

@@ -88,9 +88,12 @@ def _pair(node: OnnxNode, name: str, default: Pair | None) -> Pair:
     values = node.attributes.get(name, default)
     if values is None:
         raise BadModel(f"{node.where} has no {name}: the model is incomplete")
+    if len(values) == 1:  # one dimension: height 1
+        return 1, int(values[0])
     if len(values) != 2:
         raise node.refuse(
-            f"{name} is {list(values)}", "refold compiles two-dimensional windows only"
+            f"{name} is {list(values)}",
+            "refold compiles one- and two-dimensional windows only",
         )
     return int(values[0]), int(values[1])
 
@@ -105,6 +108,8 @@ def _pads(node: OnnxNode, plain: Window, size: Pair) -> Pads:
     if mode != "NOTSET":
         raise BadModel(f"{node.where}: auto_pad '{mode}' is not an ONNX value")
     pads = [int(p) for p in node.attributes.get("pads", (0, 0, 0, 0))]
+    if len(pads) == 2:  # one dimension: height 1
+        pads = [0, pads[0], 0, pads[1]]
     if len(pads) != 4 or min(pads) < 0:
         raise node.refuse(
             f"pads are {pads}", "expected four numbers, none negative: crop beforehand"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, OnnxNode, Value
+from refoldc.importers.builder import (
+    CHANNELS,
+    NO_PADS,
+    VECTOR,
+    Builder,
+    OnnxNode,
+    Value,
+)
 from refoldc.importers.geometry import Window, window
 from refoldc.importers.registry import operator
-from refoldc.importers.reshape import flatten
-from refoldc.ir import Pool
+from refoldc.ir import Pads, Pool
 
 
 @operator("MaxPool")
@@ -27,12 +34,9 @@ def import_average_pool(builder: Builder, node: OnnxNode) -> None:
     value = builder.image(node)
     include_pad = bool(node.attributes.get("count_include_pad", 0))
     frame = _window(node, value)
-    if include_pad and frame.covered(value.spatial) != frame.pads:
-        raise node.refuse(
-            "combines ceil_mode with count_include_pad, and a window passes the edge",
-            "choose sizes that divide, or export with ceil_mode=False",
-        )
-    _emit(builder, node, value, "average", frame, include_pad)
+    # What a window of ceil_mode covers beyond the pads never counts.
+    pads = frame.pads if include_pad else None
+    _emit(builder, node, value, "average", frame, include_pad, pads)
 
 
 @operator("GlobalAveragePool")
@@ -51,20 +55,28 @@ def import_global_max_pool(builder: Builder, node: OnnxNode) -> None:
 
 @operator("ReduceMean")
 def import_reduce_mean(builder: Builder, node: OnnxNode) -> None:
-    """Over height and width, with or without those axes kept."""
-    value = builder.image(node)
+    """Over height, width or both, with or without those axes kept."""
+    value = builder.value(node)
     axes = node.attributes.get("axes")
     if axes is None:
         given = builder.constant(node, 1, "axes")
         axes = [] if given is None else given.reshape(-1)
-    if sorted(int(a) % 4 for a in axes) != [2, 3]:
+    dims = {int(a) % (len(value.dims) + 1) - 1 for a in axes}
+    stored = {value.layout[d] for d in dims if d >= 0 and value.dims[d] > 1}
+    if -1 in dims or not dims or CHANNELS in stored or value.layout == VECTOR:
         raise node.refuse(
             f"averages over axes {[int(a) for a in axes]}",
-            "refold compiles means over height and width (axes 2 and 3)",
+            "refold compiles means over height and width",
         )
-    _emit(builder, node, value, "average", _whole(value))
+    height, width = (n if i in stored else 1 for i, n in enumerate(value.spatial))
+    frame = Window((height, width), (1, 1), (1, 1), NO_PADS)
+    _emit(builder, node, value, "average", frame)
     if not node.attributes.get("keepdims", 1):
-        flatten(builder, node, builder.values[node.outputs[0]])
+        made = builder.values[node.outputs[0]]
+        kept = [i for i in range(len(made.dims)) if i not in dims]
+        left = tuple(made.dims[i] for i in kept)
+        axes_left = tuple(made.layout[i] for i in kept)
+        builder.alias(node, replace(made, dims=left, axes=axes_left))
 
 
 def _window(node: OnnxNode, value: Value) -> Window:
@@ -93,6 +105,7 @@ def _emit(
     kind: Literal["max", "average"],
     frame: Window,
     include_pad: bool = False,
+    pads: Pads | None = None,
 ) -> None:
     height, width = frame.output(value.spatial)
     pool = Pool(
@@ -103,7 +116,8 @@ def _emit(
         kind=kind,
         kernel=frame.kernel,
         stride=frame.stride,
-        pads=frame.covered(value.spatial),
+        pads=pads or frame.covered(value.spatial),
         include_pad=include_pad,
     )
-    builder.emit(pool, node.outputs[0], (value.dims[0], height, width))
+    dims = value.like(value.channels, (height, width))
+    builder.emit(pool, node.outputs[0], dims, axes=value.axes)

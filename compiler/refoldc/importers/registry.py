@@ -12,10 +12,10 @@ Importer = Callable[[Builder, OnnxNode], None]
 OPERATORS: dict[str, Importer] = {}
 """By ONNX operator name, default domain."""
 
-_REMEDIES = {
-    "Transpose": "export the model channels-first (N x C x H x W)",
+REMEDIES = {
     "LSTM": "recurrent networks are out of scope",
     "GRU": "recurrent networks are out of scope",
+    "RNN": "recurrent networks are out of scope",
     "If": "export without control flow (torch.jit.trace, or a fixed branch)",
     "Loop": "export without control flow (unroll the loop)",
     "Scan": "export without control flow (unroll the loop)",
@@ -24,9 +24,11 @@ _REMEDIES = {
     "QuantizeLinear": "compile the float model; refold quantises it itself",
     "DequantizeLinear": "compile the float model; refold quantises it itself",
     "QLinearConv": "compile the float model; refold quantises it itself",
+    "QLinearMatMul": "compile the float model; refold quantises it itself",
     "ConvInteger": "compile the float model; refold quantises it itself",
     "MatMulInteger": "compile the float model; refold quantises it itself",
 }
+"""What to do about operators that nothing imports."""
 _GENERAL_REMEDY = "replace it before exporting, or end the model before it"
 
 
@@ -47,5 +49,5 @@ def unsupported(node: OnnxNode) -> UnsupportedOp:
             f"operator {node.op} of domain '{node.domain}' is not standard ONNX",
             "export with standard operators only",
         )
-    remedy = _REMEDIES.get(node.op, _GENERAL_REMEDY)
+    remedy = REMEDIES.get(node.op, _GENERAL_REMEDY)
     return node.refuse(f"operator {node.op} is not supported", remedy)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, OnnxNode, Value, elements
+from refoldc.importers.builder import (
+    DEFAULT_AXES,
+    UNSTORED,
+    VECTOR,
+    Builder,
+    OnnxNode,
+    Value,
+    elements,
+)
 from refoldc.importers.registry import operator
-from refoldc.ir import Flatten
+from refoldc.ir import Flatten, Shape
 
 
 @operator("Flatten")
@@ -24,7 +34,7 @@ def import_flatten(builder: Builder, node: OnnxNode) -> None:
 
 @operator("Reshape")
 def import_reshape(builder: Builder, node: OnnxNode) -> None:
-    """To batch x features, whichever way the target spells it."""
+    """To at most three axes behind the batch; free where only axes of 1 change."""
     value = builder.value(node)
     given = builder.constant(node, 1, "target shape")
     if given is None:
@@ -33,13 +43,23 @@ def import_reshape(builder: Builder, node: OnnxNode) -> None:
     target = _resolve(builder, node, value, given.reshape(-1).tolist(), zero_copies)
     if target == value.dims:
         builder.alias(node, value)
-    elif target == (elements(value.dims),):
-        flatten(builder, node, value)
+    elif _longer(target) == _longer(value.dims) and len(target) > 1:
+        _relabel(builder, node, value, target)
+    elif len(target) in DEFAULT_AXES:
+        if len(target) == 1:
+            flatten(builder, node, value)
+        else:
+            flat = flattened(builder, node, value, f"{node.outputs[0]}:flat")
+            builder.unflatten(node, flat, target)
     else:
         raise node.refuse(
             f"reshapes {list(value.dims)} to {given.tolist()}",
-            "refold compiles reshapes to batch x features only",
+            "refold compiles reshapes to at most batch and three axes",
         )
+
+
+def _longer(dims: Shape) -> list[int]:
+    return [n for n in dims if n > 1]
 
 
 def _resolve(
@@ -77,16 +97,68 @@ def import_shape(builder: Builder, node: OnnxNode) -> None:
     builder.constants[node.outputs[0]] = dims[start:end]
 
 
+@operator("Squeeze", "Unsqueeze")
+def import_squeeze(builder: Builder, node: OnnxNode) -> None:
+    """Axes of one element come and go."""
+    value = builder.value(node)
+    if builder.opset < 13:
+        axes = node.attributes.get("axes")
+    else:
+        axes = builder.constant(node, 1, "axes")
+    dims = [1, *value.dims]
+    if node.op == "Unsqueeze":
+        count = len(dims) + len(np.ravel(axes if axes is not None else []))
+        new = {int(a) % count for a in np.ravel(axes if axes is not None else [])}
+        old = iter(dims)
+        target = [1 if i in new else next(old) for i in range(count)]
+    else:
+        listed = [i for i, n in enumerate(dims) if n == 1 and i]
+        gone = listed if axes is None else [int(a) % len(dims) for a in np.ravel(axes)]
+        target = [n for i, n in enumerate(dims) if i not in gone]
+        if 0 in gone or any(dims[i] != 1 for i in gone):
+            raise node.refuse(
+                f"removes axes {gone} of {dims}", "refold keeps the batch apart"
+            )
+    _relabel(builder, node, value, tuple(target[1:]))
+
+
+@operator("Transpose")
+def import_transpose(builder: Builder, node: OnnxNode) -> None:
+    """Another view of the stored tensor, which itself stays channels last."""
+    value = builder.value(node)
+    rank = len(value.dims) + 1
+    perm = list(node.attributes.get("perm", range(rank)[::-1]))
+    if perm[0] != 0:
+        raise node.refuse("moves the batch", "refold keeps the batch apart")
+    value = builder.in_order(value)
+    dims = tuple(value.dims[p - 1] for p in perm[1:])
+    axes = tuple(value.layout[p - 1] for p in perm[1:])
+    builder.alias(node, replace(value, dims=dims, axes=axes))
+
+
+def _relabel(builder: Builder, node: OnnxNode, value: Value, dims: Shape) -> None:
+    """Let axes of one element come and go; the others keep their places."""
+    if value.layout == VECTOR:
+        if len(dims) not in DEFAULT_AXES:
+            raise node.refuse(f"gives {len(dims)} axes", "refold has at most three")
+        builder.unflatten(node, value, dims)
+        return
+    longer = (a for n, a in zip(value.dims, value.layout, strict=True) if n > 1)
+    axes = tuple(next(longer) if n > 1 else UNSTORED for n in dims)
+    builder.alias(node, replace(value, dims=dims, axes=axes))
+
+
 def flatten(builder: Builder, node: OnnxNode, value: Value) -> None:
     """Make the node's output a vector; remember where its order changed."""
-    if len(value.dims) == 1:
-        builder.alias(node, value)
-        return
-    channels, height, width = value.dims
-    same_order = channels == 1 or height * width == 1
-    output = node.outputs[0]
-    if output == value.name:  # ReduceMean without keepdims: the pool took the name
-        output = f"{output}:flat"
+    builder.alias(node, flattened(builder, node, value, node.outputs[0]))
+
+
+def flattened(builder: Builder, node: OnnxNode, value: Value, output: str) -> Value:
+    """``value`` as a vector called ``output``."""
+    if value.layout == VECTOR:
+        return value
+    longer = [a for n, a in zip(value.dims, value.layout, strict=True) if n > 1]
+    same_order = longer == sorted(longer)
     flat = Flatten(
         name=builder.node_name(node),
         inputs=(value.name,),
@@ -95,7 +167,8 @@ def flatten(builder: Builder, node: OnnxNode, value: Value) -> None:
     )
     builder.emit(
         flat,
-        node.outputs[0],
+        output,
         (elements(value.dims),),
-        order=None if same_order else value.dims,
+        order=None if same_order else (value.dims, value.layout),
     )
+    return builder.values[output]

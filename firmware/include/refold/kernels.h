@@ -96,6 +96,23 @@ typedef struct refold_add_params {
 } refold_add_params;
 
 /*
+ * q = clamp(((a - z_a) * (b - z_b) * m + bias) >> shift, lo, hi), 64-bit product.
+ * `a` and the output are [positions, channels]; `b` advances by position_step and
+ * channel_step, where 0 broadcasts one value.
+ */
+typedef struct refold_mul_params {
+    uint32_t positions;
+    uint16_t channels;
+    uint16_t position_step; /* 0, or the channels of b */
+    uint8_t channel_step;   /* 0 or 1 */
+    int8_t zero_point_a, zero_point_b;
+    int16_t m;
+    int64_t bias;          /* |bias| <= 2^38 */
+    uint8_t shift;         /* 0..31 */
+    int8_t lo, hi;
+} refold_mul_params;
+
+/*
  * refold_max_pool (ignores padding, keeps the scale) and refold_avg_pool:
  * q = clamp((sum * m[i] + b[i]) >> shift, lo, hi), i the entry whose count[i]
  * equals the number of positions averaged. With include_pad, padding counts
@@ -114,10 +131,47 @@ typedef struct refold_pool_params {
     refold_requant requant;
 } refold_pool_params;
 
-/* out = table[x + 128], element by element; in and out may alias. */
+/* Most inputs of one layer. */
+#define REFOLD_LAYER_INPUTS 4
+
+/*
+ * refold_concat: each row of the output holds one row of every input in turn,
+ * q = clamp((x * m + bias) >> shift, -128, 127); fits int32. A row is what lies
+ * behind the axis that is joined.
+ */
+typedef struct refold_concat_part {
+    uint32_t elements;     /* of one row */
+    int16_t m;
+    int32_t bias;
+    uint8_t shift;         /* 0..23 */
+} refold_concat_part;
+
+typedef struct refold_concat_params {
+    uint32_t rows;
+    uint8_t parts;         /* 1..REFOLD_LAYER_INPUTS */
+    const refold_concat_part *part;
+} refold_concat_params;
+
+/* A position of refold_pick_params that lies outside the input. */
+#define REFOLD_NO_POSITION UINT16_MAX
+
+/*
+ * out[y][x][c] = in[rows[y]][columns[x]][channels[c]], or fill where any of the
+ * three is REFOLD_NO_POSITION: slices, padding, repetition, permutations.
+ */
+typedef struct refold_pick_params {
+    refold_shape in, out;
+    const uint16_t *rows;     /* [out.h] */
+    const uint16_t *columns;  /* [out.w] */
+    const uint16_t *channels; /* [out.c] */
+    int8_t fill;
+} refold_pick_params;
+
+/* out = table[c][x + 128], element by element; in and out may alias. */
 typedef struct refold_table_params {
-    uint32_t count;
-    const int8_t *table;   /* [256] */
+    uint32_t count;        /* elements, a multiple of channels */
+    uint16_t channels;     /* tables in turn; 1 where one serves all */
+    const int8_t *table;   /* [channels, 256] */
 } refold_table_params;
 
 /* Pixels to int8: out = table[c][p]. */
@@ -161,10 +215,24 @@ void refold_add(const refold_add_params *p, const int8_t *a, const int8_t *b, in
 void refold_add_ref(const refold_add_params *p, const int8_t *a, const int8_t *b,
                     int8_t *out);
 
+/* Element-wise product; out may alias a, and b where nothing is broadcast. */
+void refold_mul(const refold_mul_params *p, const int8_t *a, const int8_t *b, int8_t *out);
+void refold_mul_ref(const refold_mul_params *p, const int8_t *a, const int8_t *b,
+                    int8_t *out);
+
 void refold_max_pool(const refold_pool_params *p, const int8_t *in, int8_t *out);
 void refold_max_pool_ref(const refold_pool_params *p, const int8_t *in, int8_t *out);
 void refold_avg_pool(const refold_pool_params *p, const int8_t *in, int8_t *out);
 void refold_avg_pool_ref(const refold_pool_params *p, const int8_t *in, int8_t *out);
+
+/* Inputs one behind the other; out aliases none. */
+void refold_concat(const refold_concat_params *p, const int8_t *const in[], int8_t *out);
+void refold_concat_ref(const refold_concat_params *p, const int8_t *const in[],
+                       int8_t *out);
+
+/* Positions of a tensor; in and out must not alias. */
+void refold_pick(const refold_pick_params *p, const int8_t *in, int8_t *out);
+void refold_pick_ref(const refold_pick_params *p, const int8_t *in, int8_t *out);
 
 void refold_table(const refold_table_params *p, const int8_t *in, int8_t *out);
 void refold_table_ref(const refold_table_params *p, const int8_t *in, int8_t *out);
@@ -175,7 +243,7 @@ void refold_input_ref(const refold_input_table *p, const uint8_t *in, int8_t *ou
 /* What the runtime hands to a layer. */
 typedef struct refold_call {
     const void *params;
-    const int8_t *in[2];
+    const int8_t *in[REFOLD_LAYER_INPUTS];
     void *out;                     /* NULL: statistics alone (sites only) */
     void *scratch;
     const refold_requant *requant; /* NULL: the static one in params */
@@ -190,8 +258,11 @@ void refold_run_dwconv2d(const refold_call *call);  /* refold_conv2d_params */
 void refold_run_dense(const refold_call *call);     /* refold_dense_params */
 void refold_run_dense_s32(const refold_call *call); /* refold_dense_params */
 void refold_run_add(const refold_call *call);       /* refold_add_params */
+void refold_run_mul(const refold_call *call);       /* refold_mul_params */
 void refold_run_max_pool(const refold_call *call);  /* refold_pool_params */
 void refold_run_avg_pool(const refold_call *call);  /* refold_pool_params */
+void refold_run_concat(const refold_call *call);    /* refold_concat_params */
+void refold_run_pick(const refold_call *call);      /* refold_pick_params */
 void refold_run_table(const refold_call *call);     /* refold_table_params */
 
 #ifdef __cplusplus

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* Value of refold_layer.in[] where a layer has fewer than two inputs. */
+/* Value of refold_layer.in[] where a layer has no further input. */
 #define REFOLD_NO_TENSOR UINT32_MAX
 /* Value of refold_layer.site where a layer is no recalibration site. */
 #define REFOLD_NO_SITE (-1)
@@ -27,7 +27,7 @@ typedef struct refold_layer {
     const char *name;      /* the name that refold.json and golden.npz use */
     refold_kernel run;     /* one of the refold_run_* of kernels.h */
     const void *params;    /* the struct that this run function documents */
-    uint32_t in[2];        /* byte offsets into the activation arena */
+    uint32_t in[REFOLD_LAYER_INPUTS]; /* byte offsets into the activation arena */
     uint32_t out;          /* byte offset; may equal in[0] where run allows it */
     uint32_t out_elements; /* int8 elements, or int32 for the logits layer */
     int16_t site;          /* index into refold_model.sites or REFOLD_NO_SITE */
