@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.artefact import GOLDEN_INPUT, Artefact, check_target, write_artefact
-from refoldc.calibrate import calibrate, estimate_targets, normalised
+from refoldc.calibrate import calibrate, estimate_targets, real_input
 from refoldc.emit import Stamp, emit_model
 from refoldc.errors import BadModel
 from refoldc.fold import fold
@@ -49,8 +49,9 @@ def compile_model(
 
     Args:
         model: The ONNX file.
-        images: For calibration: uint8 [N, H, W, C] for pixel input, float32
-            [N, *input shape], channels last, for tensor input.
+        images: For calibration: uint8 pixels [N, H, W, C], which are normalised
+            with mean and std; for tensor input also float32 values of the tensor
+            itself, [N, *input shape], channels last.
         out: Directory to write; an artefact there is replaced.
         options: See :class:`CompileOptions`.
         limits: Of the board that must hold the model.
@@ -76,7 +77,8 @@ def compile_model(
     enter("quantise")
     targeted = estimate_targets(folded, calibration)
     graph = verify(quantise(targeted, calibration, options))
-    notices = (*given.notices(shape), *calibration.notices, *graph.notices)
+    pixels = images.dtype == np.uint8
+    notices = (*given.notices(pixels=pixels), *calibration.notices, *graph.notices)
     graph = replace(graph, notices=notices)
     enter("plan")
     layout = plan(graph)
@@ -127,4 +129,4 @@ def device_images(
     """Calibration images as the device receives them."""
     if graph.input_spec.mode == "pixels":
         return images
-    return encode_tensor(normalised(images, options), graph.quants[graph.input])
+    return encode_tensor(real_input(images, options), graph.quants[graph.input])

@@ -1,4 +1,4 @@
-"""How often the int8 network and the float model agree on the class."""
+"""How often the int8 network and the float model agree on the largest output."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from refoldc.reference import Reference
 
 from refold.inputs import device_input, model_input
 
+LOW = 90.0
+"""An agreement below it says that the int8 network is not the model any more."""
+
 
 def agreement(model: Path, artefact: Artefact, images: NDArray[np.uint8]) -> float:
-    """Return the percentage of images on which both choose one class.
+    """Return the percentage of images on which both choose one output.
 
     Args:
         model: The ONNX file that ``artefact`` was compiled from.
@@ -28,18 +31,15 @@ def agreement(model: Path, artefact: Artefact, images: NDArray[np.uint8]) -> flo
     received = device_input(artefact.manifest.input, images)
     integer = [int(np.argmax(reference.infer(image).logits)) for image in received]
     return 100 * float(
-        np.mean(np.array(integer) == _float_classes(model, artefact, images))
+        np.mean(np.array(integer) == _float_choices(model, artefact, images))
     )
 
 
-def _float_classes(
+def _float_choices(
     model: Path, artefact: Artefact, images: NDArray[np.uint8]
 ) -> NDArray[np.int64]:
     """Run the original model with ONNX Runtime, one image at a time."""
-    spec = artefact.manifest.input
-    real = model_input(spec.mode, images)
-    if spec.mode == "pixels":
-        real = ((real / 255 - np.array(spec.mean)) / np.array(spec.std)).astype("f4")
+    real = model_input(artefact.manifest.input, images)
     if real.ndim == 4:
         real = np.moveaxis(real, -1, 1)
     session = onnxruntime.InferenceSession(
@@ -47,4 +47,11 @@ def _float_classes(
     )
     name = session.get_inputs()[0].name
     outputs: list[Any] = [session.run(None, {name: image[None]})[0] for image in real]
-    return np.array([int(np.argmax(output)) for output in outputs], dtype=np.int64)
+    return np.array(
+        [int(np.argmax(_channels_last(output))) for output in outputs], dtype=np.int64
+    )
+
+
+def _channels_last(output: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Put a map [1, C, H, W] into the order in which the device answers."""
+    return np.moveaxis(output, 1, -1) if output.ndim == 4 else output

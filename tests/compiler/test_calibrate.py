@@ -9,7 +9,7 @@ import pytest
 from models import ModelBuilder, small_classifier
 from numpy.typing import NDArray
 
-from refoldc.calibrate import calibrate, estimate_targets, normalised
+from refoldc.calibrate import calibrate, estimate_targets, real_input
 from refoldc.channel_stats import ChannelStats, histogram, percentile_range
 from refoldc.errors import BadCalibration
 from refoldc.fold import fold
@@ -172,5 +172,5 @@ def test_all_values_are_inside_the_whole_range() -> None:
 def test_normalised_pixels() -> None:
     """(pixel / 255 - mean) / std per channel."""
     images = np.array([[[[0, 51, 255]]]], np.uint8)
-    got = normalised(images, OPTIONS.for_input((1, 1, 3)))
+    got = real_input(images, OPTIONS.for_input((1, 1, 3)))
     np.testing.assert_allclose(got.ravel(), [-2.0, -1.0, 1.0], rtol=1e-6)
