@@ -67,7 +67,8 @@ def calibrate(
         options: Normalisation and range rule.
 
     Raises:
-        BadCalibration: No images, another shape or type, or not finite.
+        BadCalibration: No images, another shape or type, or not finite; or a
+            tensor of the network overflows on them.
     """
     options = options.for_input(graph.shapes[graph.input])
     check_images(graph, images, options)
@@ -208,12 +209,12 @@ def _measure(network: _Network) -> dict[str, ChannelStats]:
     for name, values in network.batches():
         with np.errstate(over="ignore", invalid="ignore"):  # judged right below
             stats = ChannelStats.of(values)
-        if not np.isfinite(stats.range).all():
+            found[name] = found[name].joined(stats) if name in found else stats
+        if not found[name].finite:
             raise BadCalibration(
-                f"tensor '{name}' overflows on the calibration images: check mean "
-                "and std, and that the model itself works"
+                f"tensor '{name}' or its deviation overflows on the calibration "
+                "images: check mean and std, and that the model itself works"
             )
-        found[name] = found[name].joined(stats) if name in found else stats
     return found
 
 

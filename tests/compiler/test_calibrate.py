@@ -134,6 +134,16 @@ def test_bad_data_are_refused(name: str) -> None:
         calibrate(graph, images, options)
 
 
+@pytest.mark.parametrize("scale", [1e20, 1e30])
+def test_moments_that_overflow_are_refused(scale: float) -> None:
+    """Values near the end of float32 have ranges, but no deviations."""
+    b = ModelBuilder((3, 8, 8))
+    weights = b.const(scale * b.rng.normal(size=(4, 3, 3, 3)), np.float32)
+    graph = fold(import_proto(b.model(b.op("Conv", "x", weights)), "net"))
+    with pytest.raises(BadCalibration, match="'conv0' or its deviation overflows"):
+        calibrate(graph, pixels(4), OPTIONS)
+
+
 def test_constant_images_are_remarked() -> None:
     """One value everywhere compiles, with a notice; so do too few images."""
     graph = fold(import_proto(small_classifier(), "net"))
