@@ -7,6 +7,7 @@ traceback.
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -24,6 +25,8 @@ INTERRUPTED = 130
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit; ``arguments`` default to the process's."""
+    # Whoever ends a job this way wants it ended as by Ctrl-C: nothing left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(status(arguments))
 
 
