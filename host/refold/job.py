@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +17,24 @@ from refold.modes import Mode, parse_modes
 from refold.schedule import CLEAN, Schedule, Step, parse_corruptions, plan_steps
 from refold.watch import Watch
 
+DEFAULT_MODES = "off,forge"
+
+_logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What to run; the fields are the options of ``refold run``."""
+    """What to run; the fields are the options of ``refold run``.
+
+    ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt.
+    """
 
     data: str
     board: str = "native"
     port: str | None = None
     corruptions: str = "all"
     severity: int = 5
-    adapt: str = "off,forge"
+    adapt: str | None = None
     images: int | None = None
     schedule: Schedule = field(default_factory=Schedule)
     check: bool = True
@@ -55,7 +63,8 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
     artefact = load_artefact(path)
     manifest = artefact.manifest
     board = load_board(options.board)
-    modes = parse_modes(options.adapt, sites=len(manifest.sites))
+    adapt = options.adapt or _default_modes(artefact)
+    modes = parse_modes(adapt, sites=len(manifest.sites))
     _check_code(path, artefact, modes)
     limits = tuple(bounds.parse_bound(text) for text in options.fail_under)
     corruptions = parse_corruptions(options.corruptions)
@@ -66,6 +75,7 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
         limit=options.images,
         shape=tuple(manifest.input.shape),
     )
+    _judge_labels(artefact, data)
     streams = _streams(data, corruptions, options.severity)
     bounds.check_bounds(
         limits,
@@ -79,14 +89,45 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
 
 
 def _check_code(path: Path, artefact: Artefact, modes: Sequence[Mode]) -> None:
-    compiled = artefact.manifest.adapt
     for mode in modes:
-        if mode.config.method != "off" and compiled == "none":
+        if mode.config.method == "off" or artefact.manifest.adapt != "none":
+            continue
+        if artefact.manifest.options.adapt == "none":
             raise UserError(
                 f"{path} contains no code for mode '{mode.text}': it was compiled with "
                 "--adapt none; compile it again with 'refold compile … --adapt forge', "
                 "or run with --adapt off"
             )
+        raise UserError(
+            f"{path} cannot run mode '{mode.text}': the model has no recalibration "
+            "sites ('refold inspect' says why of each layer); use --adapt off"
+        )
+
+
+def _default_modes(artefact: Artefact) -> str:
+    if artefact.manifest.adapt != "none":
+        return DEFAULT_MODES
+    compiled_without = artefact.manifest.options.adapt == "none"
+    why = "compiled with --adapt none" if compiled_without else "no recalibration sites"
+    _logger.warning("%s cannot adapt (%s): only 'off' runs", artefact.path, why)
+    return "off"
+
+
+def _judge_labels(artefact: Artefact, data: DataSet) -> None:
+    """Warn where comparing the largest output with the label means nothing."""
+    output, classes = artefact.manifest.output, int(data.labels.max()) + 1
+    if output.count != output.shape[-1]:
+        _logger.warning(
+            "the model's output is a map of %s, no vector of classes: accuracies mean "
+            "nothing, parity and times do",
+            " x ".join(map(str, output.shape)),
+        )
+    elif classes > output.count:
+        _logger.warning(
+            "%s has labels up to %d, the model %d outputs: accuracies mean little; "
+            "use data with the model's classes",
+            *(data.spec, classes - 1, output.count),
+        )
 
 
 def _streams(

@@ -130,7 +130,12 @@ class DataRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of ``result.json``; ``reasons`` say why it is no pass."""
+    """The content of ``result.json``.
+
+    Attributes:
+        reasons: Why it is no pass.
+        interrupted: The user ended the run, which is then not complete.
+    """
 
     schema: str
     tool: dict[str, str]
@@ -143,6 +148,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...]
     gain: dict[str, float]
     reasons: tuple[str, ...] = ()
+    interrupted: bool = False
 
     def run(self, adapt: str) -> Run | None:
         """Return the run under a canonical mode, if there is one."""

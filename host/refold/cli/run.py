@@ -7,8 +7,10 @@ from typing import Literal
 
 import click
 
+from refold.cli import INTERRUPTED
 from refold.cli.options import FILE, FOLDER, board_option
 from refold.console import show_result, watching
+from refold.job import DEFAULT_MODES
 from refold.junit import write_junit
 from refold.report import write_report
 from refold.result import Result, Verdict, write_result
@@ -33,8 +35,7 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option("--severity", type=click.IntRange(1, 5), default=5, show_default=True)
 @click.option(
     "--adapt",
-    default="off,forge",
-    show_default=True,
+    show_default=f"{DEFAULT_MODES}; off where the model cannot adapt",
     metavar="MODES",
     help="Modes to compare, such as off,forge,forge:a=0.7;stats=exact.",
 )
@@ -77,7 +78,7 @@ def command(
     port: str | None,
     corruptions: str,
     severity: int,
-    adapt: str,
+    adapt: str | None,
     images: int | None,
     stream: Literal["reset", "continual"],
     switch_every: int | None,
@@ -94,7 +95,9 @@ def command(
     """Stream images through a board's firmware and score the replies.
 
     DIR is what 'refold compile' wrote; the firmware is built into it where it is
-    missing.
+    missing. Exits 0 where all is well, 1 where a bound or parity is missed, 2 where
+    the input is at fault, 3 where the board was lost, and 130 after Ctrl-C; the last
+    two keep the results so far.
     """
     options = RunOptions(
         data=data,
@@ -119,7 +122,12 @@ def command(
         result = run(artefact, options, watch=watch)
     save(result, json_file=json_file, html_file=html_file, junit_file=junit_file)
     show_result(result)
-    return EXIT_CODES[result.verdict]
+    return exit_code(result)
+
+
+def exit_code(result: Result) -> int:
+    """Return what a command that shows ``result`` exits with."""
+    return INTERRUPTED if result.interrupted else EXIT_CODES[result.verdict]
 
 
 def save(
