@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +34,8 @@ from refoldc.version import VERSION
 
 GOLDEN_IMAGES = 4
 
+_logger = logging.getLogger(__name__)
+
 Progress = Callable[[str], None]
 
 
@@ -61,7 +64,12 @@ def compile_model(
         RefoldcError: The model, the images or the options cannot be compiled, or
             the result does not fit; nothing is written then.
     """
-    enter = progress or (lambda _stage: None)
+
+    def enter(stage: str) -> None:
+        _logger.info("%s", stage)
+        if progress is not None:
+            progress(stage)
+
     check_target(out)
     enter("import")
     source = load_onnx(model)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -33,6 +35,8 @@ LOCK_S = 600.0
 """Longest wait for another process that builds the same."""
 KEEP_OBJECTS_S = 30 * 24 * 3600.0
 _SHOWN_LINES = 12
+
+_logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 """Called with the number of objects ready and their total."""
@@ -127,6 +131,11 @@ def _default_sites(artefact: Path) -> tuple[int, ...]:
     try:
         text = (artefact / "refold.json").read_bytes()
         sites = msgspec.json.decode(text, type=_Manifest).sites
+    except FileNotFoundError:
+        raise UserError(
+            f"{artefact} is no compiled model: it has no refold.json; make one with "
+            "'refold compile MODEL -o DIR'"
+        ) from None
     except (OSError, msgspec.MsgspecError) as error:
         raise UserError(
             f"{artefact} is no compiled model: refold.json cannot be read ({error}); "
@@ -143,7 +152,9 @@ def _bring_up_to_date(
     path = executable.with_name("build.json")
     record = _read_record(path)
     if record and record.build_hash == build_hash and _intact(executable, record):
+        _logger.info("%s is up to date: build %s", executable, build_hash)
         return record
+    _logger.info("building %s: build %s", executable, build_hash)
     objects = _compile_all(plan, build_hash, executable.parent, progress)
     _link(plan.compiler, objects, executable)
     record = _Record(build_hash, _sha256(executable), _code_bytes(executable))
@@ -244,6 +255,7 @@ def _compile(plan: _Plan, source: Path, build_hash: str, cache: Path) -> Path:
     obj = cache / f"{_digest(plan, [source], *flags)}.o"
     if obj.exists():
         obj.touch()
+        _logger.debug("%s: compiled before", source.name)
         return obj
     unfinished = obj.with_suffix(f".{os.getpid()}.tmp")
     include = [f"-I{folder}" for folder in plan.include]
@@ -276,6 +288,7 @@ def _link(compiler: Compiler, objects: list[Path], executable: Path) -> None:
 
 
 def _call(command: Sequence[str | Path], task: str) -> None:
+    _logger.debug("%s", shlex.join(map(str, command)))
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         lines = result.stderr.strip().splitlines()

@@ -22,8 +22,9 @@ from refold.result import Result, Run
 from refold.schedule import Step
 from refold.watch import Watch
 
-OUT = Console()
-ERR = Console(stderr=True)
+# Names, specs and messages are shown as they are: [x] is no style in them.
+OUT = Console(markup=False, emoji=False)
+ERR = Console(stderr=True, markup=False, emoji=False)
 
 
 class ProgressWatch(Watch):
@@ -36,6 +37,10 @@ class ProgressWatch(Watch):
 
     def stage(self, text: str) -> None:
         """Show what is being done."""
+        super().stage(text)
+        self._describe(text)
+
+    def _describe(self, text: str) -> None:
         self._progress.update(self._task, description=text)
 
     def plan(self, images: int) -> None:
@@ -44,7 +49,7 @@ class ProgressWatch(Watch):
 
     def step(self, step: Step) -> None:
         """Show which stream runs."""
-        self.stage(f"{step.mode.text}: {step.corruption.replace('_', ' ')}")
+        self._describe(f"{step.mode.text}: {step.corruption.replace('_', ' ')}")
 
     def image(self) -> None:
         """Advance the bar."""
@@ -56,7 +61,7 @@ def watching() -> Iterator[ProgressWatch]:
     """Show progress on stderr while the block runs."""
     with Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -160,4 +165,4 @@ def show_result(result: Result) -> None:
     for reason in result.reasons:
         # Not wrapped: the reason may hold a command to copy.
         text = f"{result.verdict}: {reason}"
-        ERR.print(text, markup=False, highlight=False, soft_wrap=True)
+        ERR.print(text, highlight=False, soft_wrap=True)

@@ -6,6 +6,7 @@ unanswered is sent again; the device takes a repeat for the same request.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,8 @@ from refold.protocol import DELIMITER, Frame, Hello, encode
 from refold.stream import TRIES, Patience, Reply, Stream
 
 __all__ = ["Device", "Hello", "Patience", "Reply"]
+
+_logger = logging.getLogger(__name__)
 
 HELLO_S = 10.0
 """A board may be booting, but not for longer."""
@@ -92,6 +95,7 @@ class Device:
                 f"put that on the board with '{self._rebuild}'"
             )
         self._hello = hello
+        _logger.info("%s: %s", self.port, hello)
         return hello
 
     def _no_hello(self) -> RefoldError:
@@ -243,6 +247,7 @@ class Device:
             frame = self._answer(answer, min(end, time.monotonic() + wait))
             if frame is not None:
                 return frame
+            _logger.debug("%s: %s unanswered, asking again", self.port, name)
             wait = min(2 * wait, total_s / TRIES)
         return None
 
