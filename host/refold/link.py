@@ -126,8 +126,8 @@ class Link:
     def _lost(self, error: OSError) -> InfraError:
         said = f"; its last words: {self.last_words()}" if self.stray else ""
         return InfraError(
-            f"port {self.url} vanished ({error.strerror or error}){said}; "
-            "check the board's cable and power, then run again"
+            f"port {self.url} vanished ({error.strerror or error}){said}",
+            "check the board's cable and power, then run again",
         )
 
     def last_words(self) -> str:

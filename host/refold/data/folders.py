@@ -147,7 +147,8 @@ def _fit(
             found = (image.height, image.width, channels)
             raise UserError(
                 f"{request.spec}: {name} is {by(found)}, expected {by(shape)}; "
-                "folder:PATH with a model resizes"
+                "bring all images to one size (folder:PATH resizes them to a model's "
+                "input)"
             )
         size, method = (width, height), Image.Resampling.BILINEAR
         image = ImageOps.fit(image.convert("RGB"), size, method)

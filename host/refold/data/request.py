@@ -44,7 +44,7 @@ class Request:
         if not path.exists():
             raise UserError(
                 f"{self.spec}: {path.absolute()} does not exist; give the path of the "
-                "data ('refold data' tells how to get public sets)"
+                "data"
             )
         return path
 
