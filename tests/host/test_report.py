@@ -12,7 +12,7 @@ from msgspec import structs
 from rich.console import Console
 from sample_results import make_result, make_run, two_modes
 
-from refold.console import accuracy_table, cost_table
+from refold.console import accuracy_tables, cost_table
 from refold.junit import render_junit
 from refold.report import render_report, write_report
 from refold.result import Result
@@ -153,7 +153,7 @@ def test_the_terminal_shows_differences() -> None:
     console = Console(width=100, record=True, file=None, quiet=True)
     with console.capture() as capture:
         console.quiet = False
-        console.print(accuracy_table(two_modes()), cost_table(two_modes()))
+        console.print(*accuracy_tables(two_modes(), 100), cost_table(two_modes()))
     text = capture.get()
     for expected in ("70.0 (+30.0)", "77.0 (+14.5)", "1.000", "1.500"):
         assert expected in text
