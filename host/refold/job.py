@@ -63,6 +63,7 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
     artefact = load_artefact(path)
     manifest = artefact.manifest
     board = load_board(options.board)
+    _check_port(options.port)
     adapt = options.adapt or _default_modes(artefact)
     modes = parse_modes(adapt, sites=len(manifest.sites))
     _check_code(path, artefact, modes)
@@ -74,8 +75,8 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
         split="test",
         limit=options.images,
         shape=tuple(manifest.input.shape),
+        classes=_classes(artefact),
     )
-    _judge_labels(artefact, data)
     streams = _streams(data, corruptions, options.severity)
     bounds.check_bounds(
         limits,
@@ -113,21 +114,25 @@ def _default_modes(artefact: Artefact) -> str:
     return "off"
 
 
-def _judge_labels(artefact: Artefact, data: DataSet) -> None:
-    """Warn where comparing the largest output with the label means nothing."""
-    output, classes = artefact.manifest.output, int(data.labels.max()) + 1
-    if output.count != output.shape[-1]:
-        _logger.warning(
-            "the model's output is a map of %s, no vector of classes: accuracies mean "
-            "nothing, parity and times do",
-            " x ".join(map(str, output.shape)),
+def _check_port(port: str | None) -> None:
+    if port is not None and not port.strip():
+        raise UserError(
+            "--port is empty; name the port ('refold boards' lists what is attached), "
+            "or leave --port out to start the native board"
         )
-    elif classes > output.count:
-        _logger.warning(
-            "%s has labels up to %d, the model %d outputs: accuracies mean little; "
-            "use data with the model's classes",
-            *(data.spec, classes - 1, output.count),
-        )
+
+
+def _classes(artefact: Artefact) -> int | None:
+    """The number of classes; None where the output is a map, which has no label."""
+    output = artefact.manifest.output
+    if output.count == output.shape[-1]:
+        return output.count
+    _logger.warning(
+        "the model's output is a map of %s, no vector of classes: accuracies mean "
+        "nothing, parity and times do",
+        " x ".join(map(str, output.shape)),
+    )
+    return None
 
 
 def _streams(
@@ -142,4 +147,10 @@ def _streams(
             "stream; choose --corruptions"
         )
     data.require(streams)
+    made = [name for name in corruptions if (name, severity) not in (data.ready or {})]
+    if data.ready and made:
+        _logger.warning(
+            "%s brings no %s at severity %d: made here from its clean images",
+            *(data.spec, ", ".join(made), severity),
+        )
     return streams

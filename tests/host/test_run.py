@@ -283,6 +283,8 @@ def test_a_missed_bound_fails(artefact: Artefact, data: str, board: HostBoard) -
         {"adapt": "forge:b=1"},
         {"corruptions": "frog"},
         {"board": "esp33"},
+        {"port": ""},
+        {"port": " "},
         {"data": "npz:missing.npz"},
     ],
 )
@@ -293,6 +295,28 @@ def test_the_users_faults_are_found_before_the_board(
     with pytest.raises(UserError):
         stream(artefact, data, **changes)
     assert 0 == board.connections
+
+
+def test_labels_beyond_the_outputs_are_found_before_the_board(
+    artefact: Artefact, tmp_path: Path, board: HostBoard
+) -> None:
+    """Images of another model's classes are refused with both numbers."""
+    images = make_images(2)
+    np.savez(tmp_path / "other.npz", labels=np.array([3, 4]), clean=images)
+    with pytest.raises(UserError, match=r"labels 3\.\.4, the model has 4 outputs"):
+        stream(artefact, f"npz:{tmp_path / 'other.npz'}", corruptions="none")
+    assert 0 == board.connections
+
+
+def test_corruptions_made_beside_ready_ones_are_named(
+    artefact: Artefact, data: str, board: HostBoard, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that brings fog alone does not pass for the source of the others."""
+    stream(artefact, data, corruptions="fog,snow,frost", adapt="off", images=2)
+    assert "brings no snow, frost at severity 5: made here" in caplog.text
+    caplog.clear()
+    stream(artefact, data, corruptions="fog", adapt="off", images=2)
+    assert "made here" not in caplog.text
 
 
 def test_without_checking_parity_is_unknown(
