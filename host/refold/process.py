@@ -40,7 +40,7 @@ def spawn(command: Sequence[str]) -> Iterator[str]:
         except InfraError as error:
             if not _ended(child):
                 raise
-            raise InfraError(f"{_epitaph(child, errors)}; {error.found}") from error
+            raise InfraError(f"{error.found}; {_epitaph(child, errors)}") from error
 
 
 @contextlib.contextmanager
