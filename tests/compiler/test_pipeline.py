@@ -172,12 +172,11 @@ def test_a_flipped_bit_is_damage_or_harmless(tmp_path: Path) -> None:
         flipped[position] ^= 1 << position % 8
         path.write_bytes(flipped)
         try:
-            loaded = load_artefact(made.path).qgraph
-        except RefoldcError as error:
-            assert "damaged: reference.npz" in str(error)
+            loaded = load_artefact(made.path)
+        except RefoldcError:
             refused += 1
         else:
-            assert graph_hash(made.qgraph) == graph_hash(loaded)
+            assert graph_hash(made.qgraph) == graph_hash(loaded.qgraph)
     assert refused > 100
 
 

@@ -68,6 +68,21 @@ def test_agreement_follows_the_normalisation(mode: InputMode, tmp_path: Path) ->
     assert 95 <= agreement(model, compiled(model, mode, images), images)
 
 
+@pytest.mark.parametrize("images", [3, 5, 12])
+def test_a_fixed_batch_is_filled(images: int, tmp_path: Path) -> None:
+    """A model for 5 images answers to fewer, as many and more of them."""
+    chosen = np.zeros((images, 5, 1, 1), np.uint8)
+    chosen[np.arange(images), np.arange(images) % 5] = 255
+    pixels = chosen.transpose(0, 2, 3, 1)
+    b = ModelBuilder((5, 1, 1), batch=5)
+    identity = b.const(np.eye(5).reshape(5, 5, 1, 1), np.float32)
+    onnx.save(b.model(b.op("Conv", "x", identity)), tmp_path / "fixed.onnx")
+    options = CompileOptions(input="tensor")
+    out = tmp_path / "out"
+    artefact = compile_model(tmp_path / "fixed.onnx", pixels, out, options=options)
+    assert 100 == agreement(tmp_path / "fixed.onnx", artefact, pixels)
+
+
 def test_maps_are_compared_in_one_order(tmp_path: Path) -> None:
     """The largest value of a map is found at one place, in one channel."""
     b = ModelBuilder((1, 6, 6))

@@ -13,9 +13,11 @@ import onnx
 from numpy.typing import NDArray
 
 from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.ir import F32, F64, Node, Pads, Shape
+from refoldc.ir import F32, F64, Conv, Dense, Node, Pads, Pool, Shape
+from refoldc.verify import check_sizes
 
 NO_PADS: Pads = (0, 0, 0, 0)
+LONGEST_NAME = 1000
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Builder:
         values: Every other tensor imported so far, by ONNX name.
         nodes: Made so far, in execution order.
         shapes: Channel-last, of every tensor made so far.
+        folded: Elements of the constants that were computed.
     """
 
     def __init__(self, opset: int, batch: int, uses: Counter[str]) -> None:
@@ -117,6 +120,7 @@ class Builder:
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
+        self.folded = 0
         self._uses = uses
         self._names: set[str] = set()
 
@@ -205,16 +209,24 @@ class Builder:
                 f"node '{node.name}' produces an empty tensor {_batched(dims)}: the "
                 "input is too small for this network"
             )
+        sizes = (*_sizes(node), *(result.shape if len(dims) == 3 else ()))
+        check_sizes(f"node '{node.name}'", sizes, result.shape)
+        _check_finite(node)
         self.nodes.append(node)
         self.shapes[node.output] = result.shape
         self.values[output] = result
 
     def node_name(self, node: OnnxNode) -> str:
-        """A name for a float node, unique within the graph."""
-        name, count = node.name, 1
+        """A name for a float node, unique within the graph.
+
+        It names a member of golden.npz: zip archives end names at a NUL and hold
+        up to 64 KiB of them.
+        """
+        wanted = node.name.replace("\0", "_")[:LONGEST_NAME]
+        name, count = wanted, 1
         while name in self._names:
             count += 1
-            name = f"{node.name}#{count}"
+            name = f"{wanted}#{count}"
         self._names.add(name)
         return name
 
@@ -235,10 +247,31 @@ class Builder:
         output = node.outputs[0]
         onnx_nodes = (*old.onnx_nodes, node.name)
         new = replace(old, output=output, onnx_nodes=onnx_nodes, **changes)
+        _check_finite(new)
         self.nodes[self.nodes.index(old)] = new
         self.shapes[output] = self.shapes.pop(old.output)
         former = next(v for v in self.values.values() if v.name == old.output)
         self.values[output] = replace(former, name=output)
+
+
+def _sizes(node: Node) -> tuple[int, ...]:
+    """What the firmware keeps of a node besides its tensors' shapes."""
+    if isinstance(node, Conv):
+        return *node.weights.shape, *node.stride, *node.dilation, *node.pads
+    if isinstance(node, Pool):
+        return *node.kernel, *node.stride, *node.pads
+    return node.weights.shape if isinstance(node, Dense) else ()
+
+
+def _check_finite(node: Node) -> None:
+    """Attributes and constants merged into finite weights may make them infinite."""
+    if not isinstance(node, (Conv, Dense)):
+        return
+    if not (np.isfinite(node.weights).all() and np.isfinite(node.bias).all()):
+        raise BadModel(
+            f"node '{node.name}': its weights or bias become NaN or infinite with "
+            f"what {' and '.join(node.onnx_nodes)} applies to them; the file is damaged"
+        )
 
 
 def per_channel(node: OnnxNode, array: NDArray[Any], channels: int, what: str) -> F64:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refoldc.errors import BadModel
 from refoldc.importers.builder import Builder, OnnxNode, Value
 from refoldc.importers.registry import operator
 from refoldc.ir import Add, Bounds, Clamp, Conv, Dense, Softmax
@@ -42,7 +43,7 @@ def import_clip(builder: Builder, node: OnnxNode) -> None:
     if low == -np.inf and high == np.inf:
         builder.alias(node, builder.value(node))
         return
-    if low != 0.0 or high <= 0.0:
+    if low != 0.0 or not high > 0.0:  # NaN is refused, too
         raise node.refuse(
             f"clips to [{low:g}, {high:g}]",
             "refold compiles clips to [0, x], such as ReLU6",
@@ -57,7 +58,12 @@ def _limit(builder: Builder, node: OnnxNode, index: int) -> float:
         limit = float(node.attributes.get(name, unlimited))
     else:
         given = builder.optional_weights(node, index + 1, f"{name} limit")
-        limit = unlimited if given is None else float(given.reshape(-1)[0])
+        if given is not None and given.size != 1:
+            raise BadModel(
+                f"{node.where}: its {name} limit has shape {list(given.shape)}, "
+                "expected one number: the model contradicts itself"
+            )
+        limit = unlimited if given is None else float(given.item())
     largest = float(np.finfo(np.float32).max)  # how exporters write "no limit"
     return unlimited if abs(limit) >= largest else limit
 
@@ -108,7 +114,8 @@ def _add_bias(builder: Builder, node: OnnxNode, tensor: int, constant: int) -> N
             "convolution's or matrix product's own output",
             "refold adds one constant a channel, directly behind such a layer",
         )
-    bias = (producer.bias.astype(np.float64) + vector).astype(np.float32)
+    with np.errstate(over="ignore"):  # judged by builder.extend
+        bias = (producer.bias.astype(np.float64) + vector).astype(np.float32)
     builder.extend(producer, node, bias=bias)
 
 
