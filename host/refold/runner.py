@@ -87,6 +87,11 @@ def _stream_all(
         ledger.failure = str(error)
     except KeyboardInterrupt:
         ledger.failure, ledger.interrupted = "interrupted", True
+        if checker is not None:
+            _logger.warning(
+                "interrupted: the replies so far are being checked; interrupt again to "
+                "give them up"
+            )
 
 
 def _pictures(job: Job) -> Pictures:
