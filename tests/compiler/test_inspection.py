@@ -60,6 +60,22 @@ def test_layers_that_are_no_sites_say_why_not(tmp_path: Path) -> None:
     assert [2] == [i for i, layer in enumerate(found.layers) if layer.site is not None]
 
 
+def test_what_onnx_runtime_refuses_is_a_problem(tmp_path: Path) -> None:
+    """It cannot be compiled, since the import is compared with the original."""
+    model = small_classifier()
+    for node in model.graph.node:
+        node.name = "twin"
+    (problem,) = inspect(model, tmp_path).problems
+    assert "two nodes with same node name" in problem
+
+
+def test_nothing_to_compile_is_a_problem(tmp_path: Path) -> None:
+    """A graph of only a Softmax leaves no layer."""
+    b = ModelBuilder((10,))
+    (problem,) = inspect(b.model(b.op("Softmax", "x")), tmp_path).problems
+    assert "nothing to compile" in problem
+
+
 def test_every_unsupported_node_is_listed(tmp_path: Path) -> None:
     """Not only the first; nodes behind them are still judged by their operator."""
     b = ModelBuilder((3, 6, 6))
