@@ -25,7 +25,7 @@ from refold.cli import compile as compile_command
 from refold.cli import status
 from refold.console import ProgressWatch
 from refold.device import Device
-from refold.result import load_result, write_result
+from refold.result import check_place, load_result, write_result
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -304,6 +304,8 @@ def one_message(err: str, words: str) -> None:
         ["run", "x", "--data", "digits", "--images", "0"],
         ["compile", "m.onnx", "-o", "out", "--calib", "digits", "--mean", "a"],
         ["run", "x", "--data", "digits", "--stream", "other"],
+        ["run", "x", "--data", "digits", "--rounds", "999999999999"],
+        ["run", "x", "--data", "digits", "--repeats", "999999999999"],
     ],
 )
 def test_usage_errors_exit_2(words: list[str], refold: Call) -> None:
@@ -504,12 +506,34 @@ def test_a_missed_bound_exits_1_and_writes_the_result(
     assert ("fail", True) == _verdict(result)
 
 
-def test_an_unwritable_place(refold: Call, place: Any, tmp_path: Path) -> None:
-    """A result that cannot be written is the user's fault."""
+@pytest.mark.parametrize("option", ["--json", "--html", "--junit"])
+@pytest.mark.parametrize("name", ["file/r.out", "x" * 300])
+def test_an_unwritable_place(
+    option: str,
+    name: str,
+    refold: Call,
+    place: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A result that could not be written is refused before the board is touched."""
     (tmp_path / "file").write_text("")
-    code, _, err = refold(*run_words(place, "--json", tmp_path / "file" / "r.json"))
+    runs: list[object] = []
+    monkeypatch.setattr("refold.cli.run.run", lambda *words, **_: runs.append(words))
+    code, _, err = refold(*run_words(place, option, tmp_path / name))
     assert 2 == code
     one_message(err, "cannot write")
+    assert [] == runs
+    assert ["file"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_place_is_tried_without_a_trace(tmp_path: Path) -> None:
+    """What is there stays as it is until there is something to write."""
+    (tmp_path / "old.json").write_text("old")
+    for name in ("old.json", "new.json"):
+        check_place(tmp_path / name)
+    assert ["old.json"] == [path.name for path in tmp_path.iterdir()]
+    assert "old" == (tmp_path / "old.json").read_text()
 
 
 def test_a_bug_keeps_its_traceback(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,11 @@ from refold.console import show_result, watching
 from refold.job import DEFAULT_MODES
 from refold.junit import write_junit
 from refold.report import write_report
-from refold.result import Result, Verdict, write_result
+from refold.result import Result, Verdict, check_place, write_result
 from refold.runner import RunOptions, run
 from refold.schedule import Schedule
 
+TIMES = click.IntRange(1, 1000)
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0}
 
 
@@ -53,8 +54,8 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
     metavar="N",
     help="Change the corruption after N images (continual).",
 )
-@click.option("--rounds", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--rounds", type=TIMES, default=1, show_default=True)
+@click.option("--repeats", type=TIMES, default=1, show_default=True)
 @click.option("--shuffle", is_flag=True, help="Another order of images each repeat.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
@@ -118,6 +119,9 @@ def command(
         check=check,
         fail_under=fail_under,
     )
+    for file in (json_file, html_file, junit_file):
+        if file is not None:
+            check_place(file)
     with watching() as watch:
         result = run(artefact, options, watch=watch)
     save(result, json_file=json_file, html_file=html_file, junit_file=junit_file)
