@@ -160,8 +160,8 @@ def _check_place(out: Path) -> None:
     place = Path(os.path.abspath(out))
     if Path.cwd().is_relative_to(place.resolve()):
         raise BadOptions(
-            f"{out} is the working directory, which an artefact would replace under "
-            "the shell's feet: choose another directory, such as one inside it"
+            f"{out} is or holds the working directory, which an artefact would replace "
+            "under the shell's feet: choose another directory, such as one inside it"
         )
     base = next(folder for folder in place.parents if folder.exists())
     with TemporaryDirectory(prefix=".refold", dir=base) as trial:

@@ -237,7 +237,7 @@ def test_the_working_directory_is_not_replaced(
     model, work = write_model(tmp_path), tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    with pytest.raises(BadOptions, match="is the working directory"):
+    with pytest.raises(BadOptions, match="is or holds the working directory"):
         compile_model(model, IMAGES, Path(out))
 
 
