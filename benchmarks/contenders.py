@@ -149,10 +149,7 @@ class OnnxRuntime:
 
 def _real(artefact: Artefact, images: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Images as the float model takes them, [N, 1, ...], channels first."""
-    spec = artefact.manifest.input
-    values = model_input(spec.mode, images)
-    if spec.mode == "pixels":
-        values = (values / 255 - np.array(spec.mean)) / np.array(spec.std)
+    values = model_input(artefact.manifest.input, images)
     if values.ndim == 4:
         values = np.moveaxis(values, -1, 1)
-    return np.ascontiguousarray(values[:, None], np.float32)
+    return np.ascontiguousarray(values[:, None])

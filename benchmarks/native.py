@@ -40,7 +40,7 @@ from refold.build import build
 from refold.cli.options import FILE, MODEL, floats
 from refold.data import DataSet, load_data
 from refold.errors import RefoldError
-from refold.inputs import device_input, model_input
+from refold.inputs import device_input
 from refold.resources import bundled_model
 from refold.toolchain import Compiler, find_compiler
 
@@ -127,8 +127,7 @@ def compile_it(
     shape = inspect_model(model).input_shape
     options = CompileOptions(mean=mean, std=std).for_input(shape)
     data = load_data(calib, split="train", limit=CALIBRATION_IMAGES, shape=shape)
-    images = model_input(str(options.input), data.images)
-    return compile_model(model, images, out, options=options), data
+    return compile_model(model, data.images, out, options=options), data
 
 
 def race(

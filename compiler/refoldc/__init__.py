@@ -34,3 +34,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'refoldc' has no attribute '{name}'")
     return getattr(import_module(f"refoldc.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return list(__all__)

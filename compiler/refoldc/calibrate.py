@@ -24,6 +24,7 @@ from refoldc.float_export import (
     float_model,
     open_session,
 )
+from refoldc.input_spec import normalised
 from refoldc.ir import F32, F64, BnShape, Bounds, Conv, Graph
 from refoldc.options import CompileOptions
 
@@ -66,7 +67,8 @@ def calibrate(
         options: Normalisation and range rule.
 
     Raises:
-        BadCalibration: No images, another shape or type, or not finite.
+        BadCalibration: No images, another shape or type, or not finite; or a
+            tensor of the network overflows on them.
     """
     options = options.for_input(graph.shapes[graph.input])
     check_images(graph, images, options)
@@ -133,8 +135,8 @@ def check_images(graph: Graph, images: NDArray[Any], options: CompileOptions) ->
         )
 
 
-def normalised(images: NDArray[Any], options: CompileOptions) -> F32:
-    """Real input values: ``(pixel / 255 - mean) / std``; float32 stays as it is.
+def real_input(images: NDArray[Any], options: CompileOptions) -> F32:
+    """What the float model takes: pixels normalised; float32 stays as it is.
 
     Args:
         images: uint8 or float32, channel-last.
@@ -142,9 +144,7 @@ def normalised(images: NDArray[Any], options: CompileOptions) -> F32:
     """
     if images.dtype == np.float32:
         return images
-    mean, std = np.array(options.mean or 0.0), np.array(options.std or 1.0)
-    real: F64 = (images / 255 - mean) / std
-    return real.astype(np.float32)
+    return normalised(images, options.mean or (0.0,), options.std or (1.0,))
 
 
 def _notices(images: NDArray[Any]) -> tuple[str, ...]:
@@ -181,7 +181,7 @@ class _Network:
         session = open_session(float_model(self.graph, list(outputs)))
         size = self._batch_size()
         for start in range(0, len(self.images), size):
-            x = normalised(self.images[start : start + size], self.options)
+            x = real_input(self.images[start : start + size], self.options)
             yield from self._run(session, outputs, channels_first(x))
 
     def _run(
@@ -209,12 +209,12 @@ def _measure(network: _Network) -> dict[str, ChannelStats]:
     for name, values in network.batches():
         with np.errstate(over="ignore", invalid="ignore"):  # judged right below
             stats = ChannelStats.of(values)
-        if not np.isfinite(stats.range).all():
+            found[name] = found[name].joined(stats) if name in found else stats
+        if not found[name].finite:
             raise BadCalibration(
-                f"tensor '{name}' overflows on the calibration images: check mean "
-                "and std, and that the model itself works"
+                f"tensor '{name}' or its deviation overflows on the calibration "
+                "images: check mean and std, and that the model itself works"
             )
-        found[name] = found[name].joined(stats) if name in found else stats
     return found
 
 

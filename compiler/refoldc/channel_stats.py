@@ -65,6 +65,12 @@ class ChannelStats:
         )
 
     @property
+    def finite(self) -> bool:
+        """Whether neither the values nor their moments overflow."""
+        numbers = (self.low, self.high, self.mean, self.deviations)
+        return all(np.isfinite(array).all() for array in numbers)
+
+    @property
     def range(self) -> Range:
         """Over all channels."""
         return float(self.low.min()), float(self.high.max())

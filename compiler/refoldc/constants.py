@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
+from refoldc.errors import BadModel, UnsupportedOp
 from refoldc.importers.builder import Builder, OnnxNode
 
 FOLDABLE = frozenset(
@@ -19,7 +21,12 @@ FOLDABLE = frozenset(
         *("Gather", "Slice", "Concat"),
     }
 )
-"""Deterministic, and never much larger than their operands."""
+"""Deterministic."""
+MOST_FOLDED = 2**26
+"""Elements that all results of one model may have together."""
+
+
+_BROADCASTING = frozenset({"Where", "Equal", "Add", "Sub", "Mul", "Div"})
 
 
 def fold_constant(builder: Builder, node: OnnxNode) -> bool:
@@ -30,20 +37,53 @@ def fold_constant(builder: Builder, node: OnnxNode) -> bool:
 
     Raises:
         UnsupportedOp: The operands do not fit the operator.
+        BadModel: The results grow beyond ``MOST_FOLDED``.
     """
     operands = [name for name in node.inputs if name]
     if node.op not in FOLDABLE or not all(map(builder.is_constant, operands)):
         return False
     feeds = {name: builder.constants[name] for name in operands}
     try:
+        builder.folded += _result_size(node, list(feeds.values()))
+    except ValueError as error:
+        raise _misfit(node, error) from error
+    if builder.folded > MOST_FOLDED:
+        raise BadModel(
+            f"{node.where}: the constants computed up to here have {builder.folded:,} "
+            f"elements, refold computes up to {MOST_FOLDED:,}: simplify the model "
+            "(python -m onnxsim) or export it again"
+        )
+    try:
         results = _evaluate(node.proto, builder.opset, feeds)
     except Exception as error:  # the evaluator raises whatever numpy does
-        raise node.refuse(
-            f"cannot be evaluated at compile time ({error})",
-            "simplify the model (python -m onnxsim) or export it again",
-        ) from error
+        raise _misfit(node, error) from error
     builder.constants.update(zip(node.outputs, results, strict=True))
     return True
+
+
+def _misfit(node: OnnxNode, error: Exception) -> UnsupportedOp:
+    return node.refuse(
+        f"cannot be evaluated at compile time ({error})",
+        "simplify the model (python -m onnxsim) or export it again",
+    )
+
+
+def _result_size(node: OnnxNode, operands: list[NDArray[Any]]) -> int:
+    """Elements of the result, or a bound, before it takes memory."""
+    sizes = [array.size for array in operands]
+    if node.op == "Concat":
+        return sum(sizes)
+    if node.op == "Gather":
+        return _gathered(node, *operands)
+    if node.op in _BROADCASTING:
+        return math.prod(np.broadcast_shapes(*(array.shape for array in operands)))
+    return max(sizes, default=0)
+
+
+def _gathered(node: OnnxNode, data: NDArray[Any], indices: NDArray[Any]) -> int:
+    axis = int(node.attributes.get("axis", 0))
+    along = data.shape[axis] if -data.ndim <= axis < data.ndim else 1
+    return indices.size * data.size // max(along, 1)
 
 
 def _evaluate(

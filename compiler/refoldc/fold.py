@@ -55,7 +55,7 @@ def fold(graph: Graph) -> Graph:
     Raises:
         UnsupportedOp: A BatchNorm, Softmax or Flatten stands where nothing can
             take it.
-        BadModel: Folding overflows float32, or leaves no layer.
+        BadModel: Folding overflows float32, or leaves nothing.
     """
     had_batch_norm = any(isinstance(node, BatchNorm) for node in graph.nodes)
     graph = fold_batch_norm(graph)
@@ -66,7 +66,7 @@ def fold(graph: Graph) -> Graph:
     graph = drop_dead(graph)
     if not graph.nodes:
         raise BadModel(
-            f"output '{graph.onnx_output}' is the input itself, but for a softmax: "
+            "the graph computes nothing but a softmax or another order of its input: "
             "there is nothing to compile"
         )
     return graph if had_batch_norm else mark_estimated(graph)

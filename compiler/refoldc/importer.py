@@ -20,6 +20,10 @@ from refoldc.importers import OPERATORS, Importer, unsupported
 from refoldc.importers.builder import Builder, OnnxNode, Value
 from refoldc.ir import Graph
 from refoldc.loading import COMMON_IR_VERSION, load_onnx, opset_version
+from refoldc.verify import check_sizes
+
+LARGEST_BATCH = 1024
+"""That a model may fix: it is imported as 1, but the original runs with it."""
 
 
 def import_model(path: Path) -> Graph:
@@ -157,14 +161,23 @@ def _input(graph: onnx.GraphProto) -> tuple[int, Value]:
                 f"the model has {len(found)} {what}s ({', '.join(found)}); refold "
                 f"compiles networks with one {what}: export only the part needed"
             )
-    tensor = graph.input[0].type.tensor_type
-    if tensor.elem_type != onnx.TensorProto.FLOAT:
-        kind = onnx.TensorProto.DataType.Name(tensor.elem_type)
+    kind = _kind(graph.input[0].type)
+    if kind != "FLOAT":
         raise UnsupportedOp(
             f"input '{names[0]}' has type {kind}; refold compiles float32 models: "
             "export it in float32 (model.float())"
         )
-    return _dimensions(names[0], tensor)
+    return _dimensions(names[0], graph.input[0].type.tensor_type)
+
+
+def _kind(proto: onnx.TypeProto) -> str:
+    """Element type of a tensor, or what else the type is."""
+    variant = proto.WhichOneof("value")
+    if variant != "tensor_type":
+        return variant.removesuffix("_type") if variant else "none"
+    number = proto.tensor_type.elem_type
+    known = onnx.TensorProto.DataType
+    return known.Name(number) if number in known.values() else f"number {number}"
 
 
 def _never_compiled(graph: onnx.GraphProto) -> str:
@@ -174,7 +187,10 @@ def _never_compiled(graph: onnx.GraphProto) -> str:
 
 
 def _dimensions(name: str, tensor: onnx.TypeProto.Tensor) -> tuple[int, Value]:
-    dims = [d.dim_value or d.dim_param or "?" for d in tensor.shape.dim]
+    dims = [
+        d.dim_value if d.WhichOneof("value") == "dim_value" else d.dim_param or "?"
+        for d in tensor.shape.dim
+    ]
     spelled = " x ".join(map(str, dims)) or "no shape"
     if len(dims) not in (2, 3, 4):
         raise UnsupportedOp(
@@ -189,7 +205,15 @@ def _dimensions(name: str, tensor: onnx.TypeProto.Tensor) -> tuple[int, Value]:
             "export with a fixed size (leave height and width out of dynamic_axes), "
             "or fix it with python -m onnxruntime.tools.make_dynamic_shape_fixed"
         )
-    return batch if isinstance(batch, int) else 1, Value(name, fixed)
+    batch = batch if isinstance(batch, int) else 1
+    if not 1 <= batch <= LARGEST_BATCH:
+        raise BadModel(
+            f"input '{name}' has shape {spelled}: a batch of {batch}, expected 1 to "
+            f"{LARGEST_BATCH} or a dynamic one: export it again with a batch of 1"
+        )
+    value = Value(name, fixed)
+    check_sizes(f"input '{name}'", value.shape, (batch, *value.shape))
+    return batch, value
 
 
 CHANNELS_LAST = {2: (1, 2), 3: (0, 1, 2)}

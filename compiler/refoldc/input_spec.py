@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from refoldc.ir import F64, I8, InputSpec, Quant
+from refoldc.ir import F32, F64, I8, InputSpec, Quant
 from refoldc.requant import affine, round_half_up
 
 
@@ -16,8 +17,8 @@ def pixel_input(
     Args:
         mean, std: Per channel, of pixels in [0, 1].
     """
-    pixels = np.arange(256) / 255
-    real = (pixels - np.array(mean)[:, None]) / np.array(std)[:, None]
+    pixels = np.arange(256)[:, None]
+    real = np.ascontiguousarray(_normalised(pixels, mean, std).T)
     quant = affine(float(real.min()), float(real.max()))
     table = _stored(real, quant)
     return InputSpec(mode="pixels", mean=mean, std=std, table=table), quant
@@ -34,6 +35,25 @@ def tensor_input(
     """
     spec = InputSpec(mode="tensor", mean=mean, std=std, table=None)
     return spec, affine(*span)
+
+
+def normalised(
+    pixels: NDArray[np.uint8], mean: tuple[float, ...], std: tuple[float, ...]
+) -> F32:
+    """What the float model takes: ``(pixel / 255 - mean) / std``.
+
+    Args:
+        pixels: [..., C].
+        mean, std: Per channel, of pixels in [0, 1].
+    """
+    return _normalised(pixels, mean, std).astype(np.float32)
+
+
+def _normalised(
+    pixels: NDArray[np.integer], mean: tuple[float, ...], std: tuple[float, ...]
+) -> F64:
+    real: F64 = (pixels / 255 - np.array(mean)) / np.array(std)
+    return real
 
 
 def encode_tensor(values: np.ndarray, quant: Quant) -> I8:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from refoldc.errors import UnsupportedOp
+from refoldc.errors import BadModel, UnsupportedOp
 from refoldc.fold import fold
 from refoldc.importer import import_proto, try_import
 from refoldc.ir import BatchNorm, Conv, Dense, Graph, Node, Pool, Shape
 from refoldc.loading import load_onnx
 from refoldc.sites import feeds_output
+from refoldc.verify_import import open_original
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,10 @@ class LayerInfo:
         parameters: Weights and biases.
         site: Number among the recalibration sites; None where it is none.
         targets: ``exact`` or ``estimated`` for a site, else None.
-        default_on: A site that adapts unless told otherwise.
-        reason: Why it is a site, or why not; empty where the question does not
-            arise.
+        default_on: A site that adapts unless told otherwise; not one with a single
+            position an image.
+        reason: Why it is a site, or why not, in a word or two; empty where the
+            question does not arise. BN is BatchNormalization.
     """
 
     name: str
@@ -99,7 +101,8 @@ def inspect_model(path: Path) -> Inspection:
         try:
             graph = fold(import_proto(model, path.stem))
             layers, notices = _with_sites(graph, imported), graph.notices
-        except UnsupportedOp as problem:
+            open_original(model)
+        except (BadModel, UnsupportedOp) as problem:
             problems = (str(problem),)
     return Inspection(path.stem, attempt.input.shape, layers, problems, notices)
 
@@ -137,7 +140,7 @@ def _with_sites(graph: Graph, imported: tuple[Node, ...]) -> tuple[LayerInfo, ..
     for node in graph.nodes:
         layer = _layer(node, graph.shapes)
         if isinstance(node, (Conv, Dense)):
-            is_site, reason = _judge(node, layer.shape, norms, node.output in barred)
+            is_site, reason = _judge(node, norms, node.output in barred)
             layer = replace(layer, reason=reason)
             if is_site:
                 layer = replace(
@@ -151,27 +154,16 @@ def _with_sites(graph: Graph, imported: tuple[Node, ...]) -> tuple[LayerInfo, ..
     return tuple(layers)
 
 
-def _judge(
-    node: Conv | Dense, shape: Shape, norms: frozenset[str], barred: bool
-) -> tuple[bool, str]:
+def _judge(node: Conv | Dense, norms: frozenset[str], barred: bool) -> tuple[bool, str]:
     """Whether a layer is a recalibration site, and why."""
     if barred:
-        return False, "its channels become the model's outputs"
+        return False, "feeds the output"
     if isinstance(node, Dense):
         if node.bn is None:
-            return False, "only convolutions are recalibrated"
-        return (
-            False,
-            "took a BatchNormalization, but only convolutions are recalibrated",
-        )
+            return False, "dense"
+        return False, "BN folded, dense"
     if node.bn is None and not node.estimate:
         if node.name in norms:
-            return False, "stands for a BatchNormalization behind no convolution"
-        return False, "no BatchNormalization follows it"
-    reason = (
-        "no BatchNormalization in the model, but an activation follows"
-        if node.bn is None
-        else "its BatchNormalization was folded in"
-    )
-    off = "; off by default: one position an image" if shape[:2] == (1, 1) else ""
-    return True, reason + off
+            return False, "standalone BN"
+        return False, "no BN"
+    return True, "no BN" if node.bn is None else "BN folded"

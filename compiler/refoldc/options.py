@@ -104,11 +104,13 @@ class CompileOptions:
             std=self.std or (1.0,) * channels,
         )
 
-    def notices(self, shape: Shape) -> tuple[str, ...]:
-        """What the user should know about the defaults taken for this input."""
-        if self.for_input(shape).input != "pixels" or self.mean or self.std:
-            return ()
-        return (_UNNORMALISED,)
+    def notices(self, *, pixels: bool) -> tuple[str, ...]:
+        """What the user should know about the defaults taken.
+
+        Args:
+            pixels: Calibration images are pixels, not values of the input tensor.
+        """
+        return (_UNNORMALISED,) if pixels and not (self.mean or self.std) else ()
 
 
 def _spell(shape: Shape) -> str:

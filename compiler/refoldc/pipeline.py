@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.artefact import GOLDEN_INPUT, Artefact, check_target, write_artefact
-from refoldc.calibrate import calibrate, estimate_targets, normalised
+from refoldc.calibrate import calibrate, estimate_targets, real_input
 from refoldc.emit import Stamp, emit_model
 from refoldc.errors import BadModel
 from refoldc.fold import fold
@@ -33,6 +34,8 @@ from refoldc.version import VERSION
 
 GOLDEN_IMAGES = 4
 
+_logger = logging.getLogger(__name__)
+
 Progress = Callable[[str], None]
 
 
@@ -49,8 +52,9 @@ def compile_model(
 
     Args:
         model: The ONNX file.
-        images: For calibration: uint8 [N, H, W, C] for pixel input, float32
-            [N, *input shape], channels last, for tensor input.
+        images: For calibration: uint8 pixels [N, H, W, C], which are normalised
+            with mean and std; for tensor input also float32 values of the tensor
+            itself, [N, *input shape], channels last.
         out: Directory to write; an artefact there is replaced.
         options: See :class:`CompileOptions`.
         limits: Of the board that must hold the model.
@@ -60,7 +64,12 @@ def compile_model(
         RefoldcError: The model, the images or the options cannot be compiled, or
             the result does not fit; nothing is written then.
     """
-    enter = progress or (lambda _stage: None)
+
+    def enter(stage: str) -> None:
+        _logger.info("%s", stage)
+        if progress is not None:
+            progress(stage)
+
     check_target(out)
     enter("import")
     source = load_onnx(model)
@@ -76,7 +85,8 @@ def compile_model(
     enter("quantise")
     targeted = estimate_targets(folded, calibration)
     graph = verify(quantise(targeted, calibration, options))
-    notices = (*given.notices(shape), *calibration.notices, *graph.notices)
+    pixels = images.dtype == np.uint8
+    notices = (*given.notices(pixels=pixels), *calibration.notices, *graph.notices)
     graph = replace(graph, notices=notices)
     enter("plan")
     layout = plan(graph)
@@ -127,4 +137,4 @@ def device_images(
     """Calibration images as the device receives them."""
     if graph.input_spec.mode == "pixels":
         return images
-    return encode_tensor(normalised(images, options), graph.quants[graph.input])
+    return encode_tensor(real_input(images, options), graph.quants[graph.input])

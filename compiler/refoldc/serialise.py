@@ -44,8 +44,13 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def load_graph(path: Path) -> QGraph:
-    """Read what :func:`save_graph` wrote."""
-    with np.load(path, allow_pickle=False) as arrays:
+    """Read what :func:`save_graph` wrote.
+
+    Raises:
+        Exception: Of any kind, whatever zipfile, numpy and json make of damage.
+    """
+    # Opened here because np.load leaves the file open where it is damaged.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         structure = json.loads(bytes(arrays[_STRUCTURE]).decode())
         graph = _decode(structure, arrays)
     if not isinstance(graph, QGraph):

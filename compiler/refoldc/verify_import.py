@@ -34,7 +34,7 @@ def verify_import(model: onnx.ModelProto, graph: Graph, *, seed: int = 0) -> flo
         RuntimeError: The results differ: a bug in the importer or in ``fold``.
     """
     rng = np.random.default_rng(seed)
-    ours, original = open_session(float_model(graph)), _open(model)
+    ours, original = open_session(float_model(graph)), open_original(model)
     batch = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value or 1
     shape = (batch, *graph.shapes[graph.input])
     worst = 0.0
@@ -83,7 +83,13 @@ def _difference(got: NDArray[Any], want: NDArray[Any], name: str) -> float:
     )
 
 
-def _open(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+def open_original(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    """A session of the model as it was loaded.
+
+    Raises:
+        BadModel: ONNX Runtime refuses it: contradictory shapes, two nodes of one
+            name, or something that it does not implement.
+    """
     try:
         return open_session(model)
     except Exception as error:  # its errors share no base class but this

@@ -1,9 +1,8 @@
 """Run FORGE-adapted int8 networks on boards and measure them.
 
-    >>> from pathlib import Path
     >>> import refold
     >>> options = refold.RunOptions(data="digits", images=100)
-    >>> result = refold.run(Path("demo.artefact"), options)  # doctest: +SKIP
+    >>> result = refold.run("demo.refold", options)  # doctest: +SKIP
 
 A script that calls :func:`run` keeps the call under ``if __name__ ==
 "__main__":``, for the parity check starts processes.
@@ -37,3 +36,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'refold' has no attribute '{name}'")
     return getattr(import_module(f"refold.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return list(__all__)

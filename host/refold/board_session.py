@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -69,7 +70,7 @@ def connect(
         device = Device(
             link,
             build_hash=build.build_hash,
-            rebuild=rebuild_command(board, build),
+            remedy=remedy(board, build),
             default_sites=build.default_sites,
             patience=patience,
         )
@@ -96,12 +97,16 @@ def _start(board: Board, build: Build) -> tuple[str, ...]:
     return (sys.executable, "-I", emulator.__file__, *filled)
 
 
-def rebuild_command(board: Board, build: Build) -> str:
-    """The command that puts ``build`` onto the board."""
+def remedy(board: Board, build: Build) -> str:
+    """Say how ``build`` comes to run on the board."""
+    if board.link.kind == "spawn":
+        command = shlex.join(_start(board, build))
+        return f"end it and start the program that is built now: '{command}'"
     artefact = build.directory.parent.parent
-    if board.flash is None:
-        return f"refold build {artefact} --board {board.id}"
-    return f"refold flash {artefact} --board {board.id} --port PORT"
+    verb = "build" if board.flash is None else "flash"
+    command = f"refold {verb} {shlex.quote(str(artefact))} --board {board.id}"
+    port = "" if board.flash is None else " --port PORT"
+    return f"put that on the board with '{command}{port}'"
 
 
 # --- given ports -------------------------------------------------------------

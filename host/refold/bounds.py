@@ -105,8 +105,9 @@ def parse_bound(text: str, *, metrics: Sequence[str] = METRICS) -> Bound:
         )
     metric = match["metric"]
     if metric not in metrics:
-        close = get_close_matches(metric, metrics, n=1)
-        hint = f" (did you mean '{close[0]}'?)" if close else ""
+        close = get_close_matches(metric, metrics, n=2)
+        likely = " or ".join(f"'{name}'" for name in metrics if name in close)
+        hint = f" (did you mean {likely}?)" if close else ""
         raise UserError(
             f"--fail-under '{text}': unknown metric '{metric}'{hint}; "
             f"known: {', '.join(metrics)}"
@@ -161,24 +162,27 @@ def _unanswerable(
         yield "parity is not checked with --no-check"
 
 
-def measure(bound: Bound, result: Result) -> list[float]:
-    """Return every number of ``result`` that the bound speaks of, if any."""
+def measure(bound: Bound, result: Result) -> list[tuple[str, float]]:
+    """Return every number of ``result`` that the bound speaks of, and whose it is."""
     if bound.metric in _OF_RESULT:
-        numbers: list[Number] = [_OF_RESULT[bound.metric](result)]
+        numbers = [("", _OF_RESULT[bound.metric](result))]
     else:
         runs = [r for r in result.runs if bound.mode in (None, r.adapt)]
         numbers = list(_numbers(bound.metric, runs, result.run("off")))
-    return [float(number) for number in numbers if number is not None]
+    return [(whose, float(x)) for whose, x in numbers if x is not None]
 
 
-def _numbers(metric: str, runs: Sequence[Run], off: Run | None) -> Iterator[Number]:
+def _numbers(
+    metric: str, runs: Sequence[Run], off: Run | None
+) -> Iterator[tuple[str, Number]]:
     for run in runs:
         if metric in _OF_RUN:
-            yield _OF_RUN[metric](run)
+            yield run.adapt, _OF_RUN[metric](run)
         elif metric in _OF_STREAM:
-            yield from (_OF_STREAM[metric](stream) for stream in run.streams)
+            for stream in run.streams:
+                yield f"{run.adapt}, {stream.corruption}", _OF_STREAM[metric](stream)
         elif off is not None and run is not off:
-            yield _COMPARED[metric](run, off)
+            yield run.adapt, _COMPARED[metric](run, off)
 
 
 def missed(bounds: Iterable[Bound], result: Result) -> tuple[str, ...]:
@@ -189,10 +193,11 @@ def missed(bounds: Iterable[Bound], result: Result) -> tuple[str, ...]:
     sentences = []
     for bound in bounds:
         numbers = measure(bound, result)
-        broken = [number for number in numbers if not bound.holds(number)]
+        broken = [found for found in numbers if not bound.holds(found[1])]
         if broken:
-            extreme = max(broken, key=lambda number: abs(number - bound.value))
-            sentences.append(f"bound {bound.text} is missed: found {extreme:g}")
+            whose, extreme = max(broken, key=lambda found: abs(found[1] - bound.value))
+            where = f" ({whose})" if whose else ""
+            sentences.append(f"bound {bound.text} is missed: found {extreme:g}{where}")
         elif not numbers:
             sentences.append(
                 f"bound {bound.text} is missed: {bound.metric} was not measured on "

@@ -8,7 +8,11 @@ stale board is told.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import logging
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -29,6 +33,8 @@ LOCK_S = 600.0
 """Longest wait for another process that builds the same."""
 KEEP_OBJECTS_S = 30 * 24 * 3600.0
 _SHOWN_LINES = 12
+
+_logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], None]
 """Called with the number of objects ready and their total."""
@@ -57,6 +63,7 @@ class _Record(msgspec.Struct, frozen=True):
     """What a finished build leaves beside its executable."""
 
     build_hash: str
+    executable_sha256: str
     code_bytes: int | None
 
 
@@ -79,15 +86,15 @@ def build(artefact: Path, board: Board, *, progress: Progress | None = None) -> 
         progress: Told about objects.
 
     Raises:
-        UserError: The directory is no artefact, there is no compiler, or it
-            refuses a source.
+        UserError: The directory is no artefact or cannot be written, there is no
+            compiler, or it refuses a source.
     """
     sites = _default_sites(artefact)
     directory = artefact / "build" / board.id
-    directory.mkdir(parents=True, exist_ok=True)
     suffix = ".exe" if os.name == "nt" else ""
     executable = directory / f"refold-{board.id}{suffix}"
     try:
+        directory.mkdir(parents=True, exist_ok=True)
         with FileLock(directory / ".lock", timeout=LOCK_S):
             record = _bring_up_to_date(artefact, board, executable, progress)
     except Timeout:
@@ -95,6 +102,11 @@ def build(artefact: Path, board: Board, *, progress: Progress | None = None) -> 
             f"{directory}: another process has been building there for {LOCK_S:g} s; "
             "end it and try again"
         ) from None
+    except OSError as error:
+        raise UserError(
+            f"cannot build in {directory}: {error}; make it a folder that can be "
+            "written, with space on its disk"
+        ) from error
     return Build(executable, record.build_hash, record.code_bytes, directory, sites)
 
 
@@ -102,6 +114,11 @@ def _default_sites(artefact: Path) -> tuple[int, ...]:
     try:
         text = (artefact / "refold.json").read_bytes()
         sites = msgspec.json.decode(text, type=_Manifest).sites
+    except FileNotFoundError:
+        raise UserError(
+            f"{artefact} is no compiled model: it has no refold.json; make one with "
+            "'refold compile MODEL -o DIR'"
+        ) from None
     except (OSError, msgspec.MsgspecError) as error:
         raise UserError(
             f"{artefact} is no compiled model: refold.json cannot be read ({error}); "
@@ -115,15 +132,36 @@ def _bring_up_to_date(
 ) -> _Record:
     recipe = make_recipe(artefact, board)
     path = executable.with_name("build.json")
-    if executable.exists() and path.exists():
-        record = msgspec.json.decode(path.read_bytes(), type=_Record)
-        if record.build_hash == recipe.build_hash:
-            return record
+    record = _read_record(path)
+    fresh = record is not None and record.build_hash == recipe.build_hash
+    if record and fresh and _intact(executable, record):
+        _logger.info("%s is up to date: build %s", executable, recipe.build_hash)
+        return record
+    _logger.info("building %s: build %s", executable, recipe.build_hash)
     objects = _compile_all(recipe, executable.parent, progress)
     _link(recipe, objects, executable)
-    record = _Record(recipe.build_hash, _code_bytes(executable))
+    record = _Record(recipe.build_hash, _sha256(executable), _code_bytes(executable))
     _replace(path, msgspec.json.encode(record))
     return record
+
+
+def _read_record(path: Path) -> _Record | None:
+    """The record of an earlier build; None where there is none that is whole."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Record)
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _intact(executable: Path, record: _Record) -> bool:
+    """Tell whether it is what was linked, and may be run."""
+    runs = os.access(executable, os.X_OK)
+    return runs and _sha256(executable) == record.executable_sha256
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 # --- objects -----------------------------------------------------------------
@@ -153,9 +191,9 @@ def _compile_all(
 def _object_cache(directory: Path) -> Path:
     """The user's cache, or ``directory`` where the home folder is read-only."""
     cache = user_cache_path("refold") / "objects"
-    try:
+    with contextlib.suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    if not os.access(cache, os.W_OK):
         cache = directory / "objects"
         cache.mkdir(exist_ok=True)
     return cache
@@ -167,6 +205,7 @@ def _compile(recipe: Recipe, source: Path, cache: Path) -> Path:
     obj = cache / f"{recipe.digest([source], *flags)}.o"
     if obj.exists():
         obj.touch()
+        _logger.debug("%s: compiled before", source.name)
         return obj
     unfinished = obj.with_suffix(f".{os.getpid()}.tmp")
     include = [f"-I{folder}" for folder in recipe.include]
@@ -201,6 +240,7 @@ def _link(recipe: Recipe, objects: list[Path], executable: Path) -> None:
 
 
 def _call(command: Sequence[str | Path], task: str) -> None:
+    _logger.debug("%s", shlex.join(map(str, command)))
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         lines = result.stderr.strip().splitlines()

@@ -10,10 +10,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -120,25 +122,28 @@ class Checker:
 def checking(artefact: Path, *, workers: int | None = None) -> Iterator[Checker]:
     """Start workers for one artefact and end them with the block.
 
-    A block left by an exception drops the claims not yet begun.
+    A block left by an exception drops all claims that are not checked yet.
 
     Args:
         artefact: Compiled model directory.
         workers: Processes; by default one a CPU.
     """
-    with _single_threaded_blas():
+    context = multiprocessing.get_context("spawn")
+    lifeline, held = context.Pipe(duplex=False)
+    with lifeline, held, _single_threaded_blas():
         executor = ProcessPoolExecutor(
             max_workers=workers or os.cpu_count() or 1,
-            mp_context=multiprocessing.get_context("spawn"),
+            mp_context=context,
             initializer=_start_worker,
-            initargs=(artefact,),
+            initargs=(artefact, lifeline),
         )
         try:
             yield Checker(executor)
+            executor.shutdown()
         except BaseException:
-            executor.shutdown(wait=True, cancel_futures=True)
+            held.close()
+            executor.shutdown(cancel_futures=True)
             raise
-        executor.shutdown()
 
 
 @contextmanager
@@ -165,13 +170,24 @@ def _single_threaded_blas() -> Iterator[None]:
 _reference: Reference
 
 
-def _start_worker(artefact: Path) -> None:
+def _start_worker(artefact: Path, lifeline: Connection) -> None:
     global _reference  # noqa: PLW0603 - a worker process serves one artefact
-    _reference = Reference(load_artefact(artefact).qgraph)
     # Ctrl-C reaches the whole group; the parent ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     if hasattr(os, "nice"):
         os.nice(NICENESS)
+    _reference = Reference(load_artefact(artefact).qgraph)
+
+
+def _end_with_parent(lifeline: Connection) -> None:
+    """End this process when the other end of ``lifeline`` closes.
+
+    The parent closes it when nobody waits for the outcome any more. The system
+    does when the parent dies, of which a pool's workers would not hear.
+    """
+    lifeline.poll(None)
+    os._exit(1)
 
 
 def _check(claimed: Claim) -> tuple[int, ...]:

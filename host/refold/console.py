@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,12 +18,20 @@ from rich.progress import (
 from rich.table import Table
 
 from refold import score
+from refold.corrupt import CORRUPTIONS
 from refold.result import Result, Run
 from refold.schedule import Step
 from refold.watch import Watch
 
-OUT = Console()
-ERR = Console(stderr=True)
+# Names, specs and messages are shown as they are: [x] is no style in them.
+OUT = Console(markup=False, emoji=False)
+ERR = Console(stderr=True, markup=False, emoji=False)
+
+
+_MEAN = "mean of corrupted"
+_NAMES = max(map(len, (_MEAN, *CORRUPTIONS)))
+_RULES = 3
+"""A column's border and margins."""
 
 
 class ProgressWatch(Watch):
@@ -36,6 +44,10 @@ class ProgressWatch(Watch):
 
     def stage(self, text: str) -> None:
         """Show what is being done."""
+        super().stage(text)
+        self._describe(text)
+
+    def _describe(self, text: str) -> None:
         self._progress.update(self._task, description=text)
 
     def plan(self, images: int) -> None:
@@ -44,7 +56,7 @@ class ProgressWatch(Watch):
 
     def step(self, step: Step) -> None:
         """Show which stream runs."""
-        self.stage(f"{step.mode.text}: {step.corruption.replace('_', ' ')}")
+        self._describe(f"{step.mode.text}: {step.corruption.replace('_', ' ')}")
 
     def image(self) -> None:
         """Advance the bar."""
@@ -56,7 +68,7 @@ def watching() -> Iterator[ProgressWatch]:
     """Show progress on stderr while the block runs."""
     with Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -67,19 +79,37 @@ def watching() -> Iterator[ProgressWatch]:
         yield ProgressWatch(progress)
 
 
-def accuracy_table(result: Result) -> Table:
-    """Return accuracy per corruption and mode, with the difference to off."""
+def accuracy_tables(result: Result, width: int) -> Iterator[Table]:
+    """Yield accuracy per corruption and mode, with the difference to off.
+
+    One table where ``width`` allows it, else several with some of the modes each.
+    """
+    part: list[_Column] = []
+    for column in _columns(result):
+        needed = [_NAMES, *(c.width for c in part), column.width]
+        if part and sum(needed) + _RULES * len(needed) + 1 > width:
+            yield _accuracy_table(result, part)
+            part = []
+        part.append(column)
+    yield _accuracy_table(result, part)
+
+
+def _accuracy_table(result: Result, columns: Sequence[_Column]) -> Table:
     table = Table(title=f"{result.model.name} on {result.board.id}: top-1, %")
-    columns = _columns(result)
     table.add_column("corruption")
     for column in columns:
-        table.add_column(column.title, justify="right", overflow="fold")
+        table.add_column(column.title, justify="right", no_wrap=True)
     names = dict.fromkeys(name for c in columns for name in c.accuracy)
     for name in names:
         table.add_row(name.replace("_", " "), *(c.cell(name) for c in columns))
     table.add_section()
-    table.add_row("mean of corrupted", *(c.mean for c in columns), style="bold")
+    table.add_row(_MEAN, *(c.mean for c in columns), style="bold")
     return table
+
+
+def _stacked(mode: str) -> str:
+    """Break a mode between its keys, where nothing is torn apart."""
+    return mode.replace(":", ":\n", 1).replace(";", ";\n")
 
 
 @dataclass(frozen=True)
@@ -90,6 +120,12 @@ class _Column:
     accuracy: dict[str, float]
     plain: dict[str, float]
     mean: str
+
+    @property
+    def width(self) -> int:
+        """Of its widest line."""
+        cells = (self.cell(name) for name in self.accuracy)
+        return max(map(len, (*self.title.split("\n"), *cells, self.mean)))
 
     def cell(self, name: str) -> str:
         """Return the accuracy in one row."""
@@ -106,7 +142,7 @@ def _columns(result: Result) -> list[_Column]:
     plain = dict(score.by_corruption(off)) if off else {}
     return [
         _Column(
-            title=run.adapt,
+            title=_stacked(run.adapt),
             accuracy=dict(score.by_corruption(run)),
             plain={} if run is off else plain,
             mean=_mean(run, result.gain),
@@ -123,16 +159,15 @@ def _mean(run: Run, gain: dict[str, float]) -> str:
 
 
 def cost_table(result: Result) -> Table:
-    """Return time and parity per mode."""
+    """Return time, of it the median of adaptation, and parity per mode."""
     table = Table(title="per image, the slowest stream; times in ms")
-    table.add_column("mode", overflow="fold")
-    for title in ("p50", "p95", "of it adaptation", "images", "streaming, s"):
+    table.add_column("mode", no_wrap=True)
+    for title in ("p50", "p95", "adapt", "images", "total, s", "parity misses"):
         table.add_column(title, justify="right")
-    table.add_column("parity mismatches", justify="right")
     for run in result.runs:
         streams = [s for s in run.streams if s.images]
         table.add_row(
-            run.adapt,
+            _stacked(run.adapt),
             _slowest(s.latency_us.p50 for s in streams),
             _slowest(s.latency_us.p95 for s in streams),
             _slowest(s.adapt_us.p50 for s in streams),
@@ -155,9 +190,10 @@ def _mismatches(counts: Iterable[int | None]) -> str:
 def show_result(result: Result) -> None:
     """Print the tables of a result, and why it is no pass, if it is none."""
     if any(s.images for run in result.runs for s in run.streams):
-        OUT.print(accuracy_table(result))
+        for table in accuracy_tables(result, OUT.width):
+            OUT.print(table)
         OUT.print(cost_table(result))
     for reason in result.reasons:
         # Not wrapped: the reason may hold a command to copy.
         text = f"{result.verdict}: {reason}"
-        ERR.print(text, markup=False, highlight=False, soft_wrap=True)
+        ERR.print(text, highlight=False, soft_wrap=True)

@@ -6,6 +6,7 @@ unanswered is sent again; the device takes a repeat for the same request.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,8 @@ from refold.protocol import DELIMITER, Frame, Hello, encode
 from refold.stream import TRIES, Patience, Reply, Stream
 
 __all__ = ["Device", "Hello", "Patience", "Reply"]
+
+_logger = logging.getLogger(__name__)
 
 HELLO_S = 10.0
 """A board may be booting, but not for longer."""
@@ -37,7 +40,7 @@ class Device:
         link: To it.
         build_hash: Hexadecimal, of the firmware that should run there; None
             takes any.
-        rebuild: The command that puts that firmware there, for the message.
+        remedy: What to do where other firmware runs, for the message.
         default_sites: Sites that adapt where the settings do not say.
         patience: Deadlines.
         hello_s: Longest wait for a Hello.
@@ -48,14 +51,14 @@ class Device:
         link: Link,
         *,
         build_hash: str | None = None,
-        rebuild: str = "refold build",
+        remedy: str = "put current firmware on the board",
         default_sites: tuple[int, ...] = (),
         patience: Patience | None = None,
         hello_s: float = HELLO_S,
     ) -> None:
         self._link = link
         self._build_hash = build_hash
-        self._rebuild = rebuild
+        self._remedy = remedy
         self._default_sites = default_sites
         self._patience = patience or Patience()
         self._hello_s = hello_s
@@ -88,10 +91,10 @@ class Device:
             raise UserError(
                 f"port {self.port}: the board runs build {hello.build_hash} (ABI "
                 f"{hello.abi}, model {hello.model_hash[:12]}), expected build "
-                f"{self._build_hash or 'any'} (ABI {facts.ABI}); "
-                f"put that on the board with '{self._rebuild}'"
+                f"{self._build_hash or 'any'} (ABI {facts.ABI}); {self._remedy}"
             )
         self._hello = hello
+        _logger.info("%s: %s", self.port, hello)
         return hello
 
     def _no_hello(self) -> RefoldError:
@@ -100,8 +103,7 @@ class Device:
         if link.other_version is not None:
             return UserError(
                 f"port {self.port}: the board speaks protocol version "
-                f"{link.other_version}, this refold {facts.PROTOCOL}; put current "
-                f"firmware on the board with '{self._rebuild}'"
+                f"{link.other_version}, this refold {facts.PROTOCOL}; {self._remedy}"
             )
         if link.received_bytes == 0:
             return InfraError(
@@ -110,8 +112,9 @@ class Device:
             )
         return InfraError(
             f"port {self.port}: no answer to hello, but {link.received_bytes} bytes "
-            f"that are no frames {wait}, the last: {link.last_words()!r}; either "
-            f"another program runs on the board or the baud rate differs (usual: "
+            f"that are no frames {wait}, the last: "
+            f"'{link.last_words(unfinished=True)}'; either another program runs on the "
+            f"board or the baud rate differs (usual: "
             f"{USUAL_BAUDS}): flash refold's firmware or correct the board file"
         )
 
@@ -243,6 +246,7 @@ class Device:
             frame = self._answer(answer, min(end, time.monotonic() + wait))
             if frame is not None:
                 return frame
+            _logger.debug("%s: %s unanswered, asking again", self.port, name)
             wait = min(2 * wait, total_s / TRIES)
         return None
 

@@ -24,3 +24,8 @@ class InfraError(RefoldError):
     """A board, link or process failed; never counted as a wrong prediction."""
 
     exit_code: ClassVar[int] = 3
+
+    def __init__(self, found: str, remedy: str = "") -> None:
+        """Say what was found; ``remedy`` is what to do where nothing more is known."""
+        super().__init__(f"{found}; {remedy}" if remedy else found)
+        self.found = found

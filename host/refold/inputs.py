@@ -1,4 +1,4 @@
-"""Images as the compiler and the device receive them."""
+"""Pixels as the float model and the device receive them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refoldc.input_spec import encode_tensor
+from refoldc.input_spec import encode_tensor, normalised
 from refoldc.ir import Quant
 from refoldc.manifest import InputRecord
 
 
-def model_input(mode: str, images: NDArray[np.uint8]) -> NDArray[Any]:
-    """Return images as calibration takes them.
+def model_input(spec: InputRecord, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return images as the float model takes them, normalised, channels last.
 
     Args:
-        mode: ``pixels`` or ``tensor``.
+        spec: The manifest's ``input``.
         images: Pixels [N, H, W, C].
-
-    Returns:
-        The pixels, or for ``tensor`` float32 in [0, 1]: data sets hold pixels,
-        whatever the model expects beyond that is its own.
     """
-    if mode == "pixels":
-        return np.ascontiguousarray(images)
-    return images.astype(np.float32) / np.float32(255)
+    return normalised(images, spec.mean, spec.std)
 
 
 def device_input(spec: InputRecord, images: NDArray[np.uint8]) -> NDArray[Any]:
@@ -35,7 +29,7 @@ def device_input(spec: InputRecord, images: NDArray[np.uint8]) -> NDArray[Any]:
         spec: The manifest's ``input``.
         images: Pixels [N, H, W, C].
     """
-    values = model_input(spec.mode, images)
     if spec.mode == "pixels":
-        return values
-    return encode_tensor(values, Quant(spec.scale, spec.zero_point))
+        return np.ascontiguousarray(images)
+    quant = Quant(spec.scale, spec.zero_point)
+    return encode_tensor(model_input(spec, images), quant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,17 +17,24 @@ from refold.modes import Mode, parse_modes
 from refold.schedule import CLEAN, Schedule, Step, parse_corruptions, plan_steps
 from refold.watch import Watch
 
+DEFAULT_MODES = "off,forge"
+
+_logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What to run; the fields are the options of ``refold run``."""
+    """What to run; the fields are the options of ``refold run``.
+
+    ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt.
+    """
 
     data: str
     board: str = "native"
     port: str | None = None
     corruptions: str = "all"
     severity: int = 5
-    adapt: str = "off,forge"
+    adapt: str | None = None
     images: int | None = None
     schedule: Schedule = field(default_factory=Schedule)
     check: bool = True
@@ -55,7 +63,9 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
     artefact = load_artefact(path)
     manifest = artefact.manifest
     board = load_board(options.board)
-    modes = parse_modes(options.adapt, sites=len(manifest.sites))
+    _check_port(options.port)
+    adapt = options.adapt or _default_modes(artefact)
+    modes = parse_modes(adapt, sites=len(manifest.sites))
     _check_code(path, artefact, modes)
     limits = tuple(bounds.parse_bound(text) for text in options.fail_under)
     corruptions = parse_corruptions(options.corruptions)
@@ -65,6 +75,7 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
         split="test",
         limit=options.images,
         shape=tuple(manifest.input.shape),
+        classes=_classes(artefact),
     )
     streams = _streams(data, corruptions, options.severity)
     bounds.check_bounds(
@@ -79,14 +90,49 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
 
 
 def _check_code(path: Path, artefact: Artefact, modes: Sequence[Mode]) -> None:
-    compiled = artefact.manifest.adapt
     for mode in modes:
-        if mode.config.method != "off" and compiled == "none":
+        if mode.config.method == "off" or artefact.manifest.adapt != "none":
+            continue
+        if artefact.manifest.options.adapt == "none":
             raise UserError(
                 f"{path} contains no code for mode '{mode.text}': it was compiled with "
                 "--adapt none; compile it again with 'refold compile … --adapt forge', "
                 "or run with --adapt off"
             )
+        raise UserError(
+            f"{path} cannot run mode '{mode.text}': the model has no recalibration "
+            "sites ('refold inspect' says why of each layer); use --adapt off"
+        )
+
+
+def _default_modes(artefact: Artefact) -> str:
+    if artefact.manifest.adapt != "none":
+        return DEFAULT_MODES
+    compiled_without = artefact.manifest.options.adapt == "none"
+    why = "compiled with --adapt none" if compiled_without else "no recalibration sites"
+    _logger.warning("%s cannot adapt (%s): only 'off' runs", artefact.path, why)
+    return "off"
+
+
+def _check_port(port: str | None) -> None:
+    if port is not None and not port.strip():
+        raise UserError(
+            "--port is empty; name the port ('refold boards' lists what is attached), "
+            "or leave --port out to start the native board"
+        )
+
+
+def _classes(artefact: Artefact) -> int | None:
+    """The number of classes; None where the output is a map, which has no label."""
+    output = artefact.manifest.output
+    if output.count == output.shape[-1]:
+        return output.count
+    _logger.warning(
+        "the model's output is a map of %s, no vector of classes: accuracies mean "
+        "nothing, parity and times do",
+        " x ".join(map(str, output.shape)),
+    )
+    return None
 
 
 def _streams(
@@ -101,4 +147,10 @@ def _streams(
             "stream; choose --corruptions"
         )
     data.require(streams)
+    made = [name for name in corruptions if (name, severity) not in (data.ready or {})]
+    if data.ready and made:
+        _logger.warning(
+            "%s brings no %s at severity %d: made here from its clean images",
+            *(data.spec, ", ".join(made), severity),
+        )
     return streams

@@ -50,6 +50,7 @@ class Ledger:
     hello: Hello | None = None
     port: str | None = None
     failure: str | None = None
+    interrupted: bool = False
     entries: list[Entry] = field(default_factory=list)
 
 
@@ -105,6 +106,7 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
         ),
         runs=runs,
         gain=score.gains(runs),
+        interrupted=ledger.interrupted,
     )
 
 

@@ -21,6 +21,8 @@ from refold.wire import Wire, open_wire
 DEFAULT_BAUD = 921600
 _STRAY_KEPT = 512
 """Bytes of stray text kept for error messages."""
+_SHOWN_CHARACTERS = 160
+"""Of them, in a message."""
 
 log = logging.getLogger("refold.board")
 
@@ -126,13 +128,27 @@ class Link:
     def _lost(self, error: OSError) -> InfraError:
         said = f"; its last words: {self.last_words()}" if self.stray else ""
         return InfraError(
-            f"port {self.url} vanished ({error.strerror or error}){said}; "
-            "check the board's cable and power, then run again"
+            f"port {self.url} vanished ({error.strerror or error}){said}",
+            "check the board's cable and power, then run again",
         )
 
-    def last_words(self) -> str:
-        """The latest stray bytes, printable."""
-        return self.stray[-160:].decode("ascii", "backslashreplace").strip()
+    def last_words(self, *, unfinished: bool = False) -> str:
+        """The latest stray bytes, printable and short.
+
+        Args:
+            unfinished: Count what no delimiter has ended: of a board that speaks no
+                frames it may be all.
+        """
+        words = self.stray + (self._decoder.unfinished if unfinished else b"")
+        text = _printable(words.strip(), _SHOWN_CHARACTERS)
+        if len(text) <= _SHOWN_CHARACTERS:
+            return text
+        return _printable(words, _SHOWN_CHARACTERS // len(r"\xff"))
+
+
+def _printable(data: bytes, most: int) -> str:
+    """The last bytes, those that are no printable ASCII escaped."""
+    return repr(data[-most:])[2:-1]
 
 
 def open_link(url: str, *, baud: int = DEFAULT_BAUD) -> Link:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
+
 from refoldc.adapt import AdaptConfig
 
 from refold.errors import UserError
@@ -183,9 +185,16 @@ def _integer(low: int, high: int) -> Callable[[str, int], int]:
     return read
 
 
+_LEAST = float(np.finfo(np.float32).tiny)
+
+
 def _fraction(*, zero: bool) -> Callable[[str, int], float]:
-    """Read a number in [0, 1], or in (0, 1] without ``zero``; also as ``1/640``."""
-    interval = "[0, 1]" if zero else "(0, 1]"
+    """Read a number in [0, 1], or in (0, 1] without ``zero``; also as ``1/640``.
+
+    The device takes a float32, so a positive one must be one there too; smaller
+    than normal numbers are zero to some chips.
+    """
+    interval = "[0, 1]" if zero else f"(0, 1], at least {_LEAST:.3g},"
 
     def read(text: str, _sites: int) -> float:
         top, slash, bottom = text.partition("/")
@@ -193,7 +202,7 @@ def _fraction(*, zero: bool) -> Callable[[str, int], float]:
             value = float(top) / (float(bottom) if slash else 1.0)
         except (ValueError, ZeroDivisionError):
             value = -1.0
-        if not (0 <= value <= 1) or (value == 0 and not zero):
+        if not (0 if zero else _LEAST) <= value <= 1:
             raise ValueError(f"expected a number in {interval}")
         return value
 

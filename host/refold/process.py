@@ -32,7 +32,7 @@ def spawn(command: Sequence[str]) -> Iterator[str]:
     Raises:
         UserError: It cannot be started.
         InfraError: It names no port. One that passes through while the process
-            has ended gets its exit code and last words added.
+            has ended gets its exit code and last words in place of a remedy.
     """
     with tempfile.TemporaryFile() as errors, _running(command, errors) as child:
         try:
@@ -40,7 +40,7 @@ def spawn(command: Sequence[str]) -> Iterator[str]:
         except InfraError as error:
             if not _ended(child):
                 raise
-            raise InfraError(f"{error}; {_epitaph(child, errors)}") from error
+            raise InfraError(f"{error.found}; {_epitaph(child, errors)}") from error
 
 
 @contextlib.contextmanager

@@ -158,6 +158,11 @@ class Decoder:
         self._stray = stray
         self._tail = b""
 
+    @property
+    def unfinished(self) -> bytes:
+        """What came since the last delimiter."""
+        return self._tail
+
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that ``data`` completes, in order."""
         *chunks, self._tail = (self._tail + data).split(DELIMITER)

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from refold import plots, score
-from refold.plots import COLOURS, Series
+from refold.plots import Series, Style
 from refold.result import Result, Run, write_text
 
 MISSING = "–"
@@ -20,12 +20,12 @@ class _Row:
     """One mode in the summary table, ready to print."""
 
     label: str
-    colour: str
+    style: Style
     clean: str
     mean: str
     gain: str
     worst: str
-    clean_loss: str
+    clean_change: str
     parity: str
     latency: str
     adapt: str
@@ -46,20 +46,12 @@ def render_report(results: Sequence[tuple[str, Result]]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     ).get_template("report.html")
-    prefixed = [(f"{n} " if len(results) > 1 else "", r) for n, r in results]
     return template.render(
-        results=results,
+        results=[(name, result, _facts(name, result)) for name, result in results],
         summary=[_row(item) for item in series],
         corruptions=[_accuracies(name, series) for name in names],
         series=series,
-        figures=[
-            ("Accuracy per corruption", plots.accuracy_per_corruption(series, names)),
-            ("Accuracy along the stream", plots.accuracy_along(series)),
-            ("Inference time", plots.latency_distribution(series)),
-            ("Memory", plots.memory_map(prefixed)),
-        ]
-        if names
-        else [],
+        figures=_figures(results, series, names) if names else [],
     )
 
 
@@ -77,12 +69,96 @@ def _series(results: Sequence[tuple[str, Result]]) -> list[Series]:
     return [
         Series(
             label=run.adapt if len(results) == 1 else f"{name} {run.adapt}",
-            colour=COLOURS[number % len(COLOURS)],
+            style=plots.style(number),
             run=run,
             result=result,
         )
         for number, (name, result, run) in enumerate(pairs)
     ]
+
+
+def _figures(
+    results: Sequence[tuple[str, Result]],
+    series: Sequence[Series],
+    names: Sequence[str],
+) -> list[tuple[str, str, str]]:
+    """Return title, description and drawing of each plot."""
+    return [
+        (
+            "Accuracy per corruption",
+            f"Dots: top-1 accuracy of {len(series)} modes on {len(names)} corruptions; "
+            "the numbers are in the last table.",
+            plots.accuracy_per_corruption(series, names),
+        ),
+        (
+            "Accuracy along the stream",
+            f"Lines: top-1 accuracy of {len(series)} modes over images since the "
+            "stream began, the mean over corrupted streams.",
+            plots.accuracy_along(series),
+        ),
+        (
+            "Inference time",
+            f"Lines: share of images answered within a time, {len(series)} modes; "
+            "median and 95th percentile are in the summary.",
+            plots.latency_distribution(series),
+        ),
+        ("Memory", f"Bars: {_memory(results)}.", plots.memory_map(results)),
+    ]
+
+
+def _memory(results: Sequence[tuple[str, Result]]) -> str:
+    """Return the sizes behind the memory plot in words."""
+    sizes = [(name, result.memory) for name, result in results]
+    return "; ".join(
+        f"{name}: weights {m.weights_bytes:,}, code {m.code_bytes:,}, "
+        f"arena {m.arena_bytes:,} bytes, of it adaptation state "
+        f"{m.adapt_state_bytes:,}"
+        for name, m in sizes
+    )
+
+
+def _facts(name: str, result: Result) -> list[tuple[str, str]]:
+    """Return what the result's card lists: (term, text).
+
+    Nothing is said twice: neither a model named as the result nor a chip as its board.
+    """
+    model, board, data = result.model, result.board, result.data
+    facts = [
+        ("model", model.name if model.name != name else None),
+        ("size", f"{model.macs:,} MACs, {model.parameters:,} parameters"),
+        ("recalibration sites", f"{model.sites} ({model.site_channels:,} channels)"),
+        ("board", board.id),
+        ("chip", board.chip if board.chip != board.id else None),
+        ("port", board.port),
+        ("data", data.spec),
+        (
+            "images a stream",
+            f"{data.images:,}, severity {data.severity}, seed {data.seed}",
+        ),
+        ("streams", _streams(result)),
+    ]
+    return [(term, text) for term, text in facts if text]
+
+
+def _streams(result: Result) -> str:
+    """Return how often the data was streamed.
+
+    Rounds and segments exist only where state is kept from stream to stream.
+    """
+    streams = [s for run in result.runs for s in run.streams]
+    repeats, rounds, segments = (
+        1 + max((getattr(s, field) for s in streams), default=0)
+        for field in ("repeat", "round", "segment")
+    )
+    texts = [_count(repeats, "repeat")]
+    if rounds > 1 or segments > 1:
+        texts = ["continual", *texts, _count(rounds, "round")]
+        texts += [f"{_count(segments, 'segment')} a round"]
+    return ", ".join(texts)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _corruptions(series: Sequence[Series]) -> list[str]:
@@ -98,19 +174,25 @@ def _accuracies(name: str, series: Sequence[Series]) -> tuple[str, list[str]]:
 
 def _row(item: Series) -> _Row:
     run, off = item.run, item.result.run("off")
-    compared = off is not None and run is not off
+    base = off if off is not run else None
     return _Row(
         label=item.label,
-        colour=item.colour,
+        style=item.style,
         clean=_points(run.clean_accuracy),
         mean=_points(run.mean_accuracy),
-        gain=_signed(score.gain(run, off) if compared and off else None),
-        worst=_signed(score.worst(run, off) if compared and off else None),
-        clean_loss=_signed(score.clean_loss(run, off) if compared and off else None),
+        gain=_signed(score.gain(run, base) if base else None),
+        worst=_signed(score.worst(run, base) if base else None),
+        clean_change=_signed(_clean_change(run, base) if base else None),
         parity=_parity(run),
         latency=_slowest(run, "latency_us"),
         adapt=_slowest(run, "adapt_us"),
     )
+
+
+def _clean_change(run: Run, off: Run) -> float | None:
+    """Return mode - off on clean images, signed as the gain is."""
+    loss = score.clean_loss(run, off)
+    return None if loss is None else -loss
 
 
 def _parity(run: Run) -> str:

@@ -130,7 +130,12 @@ class DataRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of ``result.json``; ``reasons`` say why it is no pass."""
+    """The content of ``result.json``.
+
+    Attributes:
+        reasons: Why it is no pass.
+        interrupted: The user ended the run, which is then not complete.
+    """
 
     schema: str
     tool: dict[str, str]
@@ -143,6 +148,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...]
     gain: dict[str, float]
     reasons: tuple[str, ...] = ()
+    interrupted: bool = False
 
     def run(self, adapt: str) -> Run | None:
         """Return the run under a canonical mode, if there is one."""
@@ -155,18 +161,33 @@ def tool_versions() -> dict[str, str]:
     return {"refold": VERSION, **libraries, "python": python_version()}
 
 
+def check_place(path: Path) -> None:
+    """Find out, before the work, whether :func:`write_text` can write there.
+
+    Raises:
+        UserError: It cannot.
+    """
+    _write(path, text=None)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a file beside its place and rename it, so that it is never half there.
 
     Raises:
         UserError: The place cannot be written.
     """
+    _write(path, text)
+
+
+def _write(path: Path, text: str | None) -> None:
+    """Do all of it, or without a text all but the renaming."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(path)
+            beside.write_text(text or "", encoding="utf-8")
+            if text is not None:
+                beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
     except OSError as error:

@@ -7,6 +7,7 @@ board or on it ends the run with the results so far.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -29,11 +30,15 @@ from refold.watch import Watch
 
 __all__ = ["RunOptions", "run"]
 
+_logger = logging.getLogger(__name__)
+
 Pictures = Callable[[str, int], NDArray[Any]]
 """From corruption and severity to images [N, ...] as the device takes them."""
 
 
-def run(artefact: Path, options: RunOptions, *, watch: Watch | None = None) -> Result:
+def run(
+    artefact: str | Path, options: RunOptions, *, watch: Watch | None = None
+) -> Result:
     """Stream data through the firmware of an artefact and score the replies.
 
     Args:
@@ -44,12 +49,13 @@ def run(artefact: Path, options: RunOptions, *, watch: Watch | None = None) -> R
 
     Returns:
         The result. Its verdict is ``fail`` where a bound or parity is missed and
-        ``infra`` where the board was lost; it then holds what was seen till then.
+        ``infra`` where the board was lost or Ctrl-C ended the run; it then holds
+        what was seen till then.
 
     Raises:
         UserError, RefoldcError: The input or the environment is at fault.
     """
-    watch = watch or Watch()
+    watch, artefact = watch or Watch(), Path(artefact)
     job = prepare(artefact, options, watch)
     watch.stage(f"building firmware for {job.board.id}")
     built = build(artefact, job.board)
@@ -66,7 +72,7 @@ def run(artefact: Path, options: RunOptions, *, watch: Watch | None = None) -> R
 def _stream_all(
     job: Job, built: Build, ledger: Ledger, checker: Checker | None, watch: Watch
 ) -> None:
-    """Run every step; a lost board ends it and leaves the reason in the ledger."""
+    """Run every step; what ends it early leaves the reason in the ledger."""
     pictures = _pictures(job)
     watch.stage(f"connecting to {job.board.id}")
     try:
@@ -79,6 +85,13 @@ def _stream_all(
                 _stream(device, step, pictures, ledger, checker, watch)
     except InfraError as error:
         ledger.failure = str(error)
+    except KeyboardInterrupt:
+        ledger.failure, ledger.interrupted = "interrupted", True
+        if checker is not None:
+            _logger.warning(
+                "interrupted: the replies so far are being checked; interrupt again to "
+                "give them up"
+            )
 
 
 def _pictures(job: Job) -> Pictures:
@@ -109,6 +122,7 @@ def _stream(
     images = pictures(step.corruption, step.severity)[step.indices]
     replies: list[Reply] = []
     start = end = None
+    _logger.info("%s under %s: begins", step.corruption, step.mode.text)
     began = perf_counter()
     try:
         device.begin(step.mode.config, keep_state=not step.fresh)
@@ -124,3 +138,8 @@ def _stream(
             claimed = claim(step.mode.config, images, replies, start=start, end=end)
             checked = checker.submit(claimed)
         ledger.entries.append(Entry(step, replies, seconds, checked))
+        _logger.info(
+            "%s under %s: %d of %d images in %.2f s, %d frames sent again",
+            *(step.corruption, step.mode.text, len(replies), len(images), seconds),
+            sum(reply.resent for reply in replies),
+        )

@@ -8,6 +8,7 @@ is lost is sent again and no image is ever run twice.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from refold.errors import InfraError, UserError
 from refold.facts import CHUNK_BYTES, STATUS_TEXT, Status
 from refold.link import Link
 from refold.protocol import Frame, Hello, encode
+
+_logger = logging.getLogger(__name__)
 
 GATE_NONE = 255
 TRIES = 16
@@ -207,6 +210,7 @@ class Stream:
 
     def _ask(self, flight: _Flight) -> None:
         flight.resent += 1
+        _logger.debug("image %d: reply lost or late, asking for it", flight.index)
         sequence = self._next_sequence()
         self._send(encode("result_request", sequence, self._number, flight.index))
 
@@ -281,6 +285,9 @@ class Stream:
             return
         data, count = self._input_frames(flight, offset)
         flight.resent += count
+        _logger.info(
+            "image %d: frames lost, sent again from byte %d", flight.index, offset
+        )
         self._send(data)
 
     def _refused(self, frame: Frame) -> None:

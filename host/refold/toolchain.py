@@ -8,6 +8,7 @@ compiler can get one with pip.
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import shlex
 import shutil
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from refold.boards import Toolchain
 from refold.errors import UserError
 
+_logger = logging.getLogger(__name__)
+
 HOST_COMPILERS = ("cc", "gcc", "clang")
 PROBE = "#include <stdlib.h>\n"
 PROBE_S = 120.0
@@ -26,7 +29,7 @@ PROBE_S = 120.0
 
 HOW_TO_GET_ONE = (
     "install one ('sudo apt install gcc', on macOS 'xcode-select --install') or add "
-    "the bundled one with 'pip install refold[zig]'"
+    "the bundled one: pip install 'refold[zig]'"
 )
 
 
@@ -62,6 +65,8 @@ def find_compiler(toolchain: Toolchain) -> Compiler:
     for command in _candidates(toolchain):
         compiler = _probe(command, toolchain)
         if compiler is not None:
+            line = shlex.join((*compiler.command, *compiler.cflags))
+            _logger.info("compiler: %s", line)
             return compiler
         tried.append(" ".join(command))
     found = f"{', '.join(tried)}: found, but cannot compile; " if tried else ""
@@ -100,7 +105,7 @@ def _from_environment(text: str) -> tuple[str, ...]:
 
 def _remedy(toolchain: Toolchain) -> str:
     if toolchain.kind == "platformio":
-        return "this board is built by PlatformIO: pip install refold[hw]"
+        return "this board is built by PlatformIO: pip install 'refold[hw]'"
     if toolchain.kind == "command":
         how = f" ({toolchain.install})" if toolchain.install else ""
         return f"install {toolchain.prefix}gcc{how} and put it on PATH"

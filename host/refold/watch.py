@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+
 from refold.schedule import Step
+
+_logger = logging.getLogger(__name__)
 
 
 class Watch:
@@ -10,6 +14,7 @@ class Watch:
 
     def stage(self, text: str) -> None:
         """Begin something that takes a while."""
+        _logger.info("%s", text)
 
     def plan(self, images: int) -> None:
         """Announce how many images will be streamed in all."""

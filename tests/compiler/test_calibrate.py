@@ -9,7 +9,7 @@ import pytest
 from models import ModelBuilder, small_classifier
 from numpy.typing import NDArray
 
-from refoldc.calibrate import calibrate, estimate_targets, normalised
+from refoldc.calibrate import calibrate, estimate_targets, real_input
 from refoldc.channel_stats import ChannelStats, histogram, percentile_range
 from refoldc.errors import BadCalibration
 from refoldc.fold import fold
@@ -134,6 +134,16 @@ def test_bad_data_are_refused(name: str) -> None:
         calibrate(graph, images, options)
 
 
+@pytest.mark.parametrize("scale", [1e20, 1e30])
+def test_moments_that_overflow_are_refused(scale: float) -> None:
+    """Values near the end of float32 have ranges, but no deviations."""
+    b = ModelBuilder((3, 8, 8))
+    weights = b.const(scale * b.rng.normal(size=(4, 3, 3, 3)), np.float32)
+    graph = fold(import_proto(b.model(b.op("Conv", "x", weights)), "net"))
+    with pytest.raises(BadCalibration, match="'conv0' or its deviation overflows"):
+        calibrate(graph, pixels(4), OPTIONS)
+
+
 def test_constant_images_are_remarked() -> None:
     """One value everywhere compiles, with a notice; so do too few images."""
     graph = fold(import_proto(small_classifier(), "net"))
@@ -172,5 +182,5 @@ def test_all_values_are_inside_the_whole_range() -> None:
 def test_normalised_pixels() -> None:
     """(pixel / 255 - mean) / std per channel."""
     images = np.array([[[[0, 51, 255]]]], np.uint8)
-    got = normalised(images, OPTIONS.for_input((1, 1, 3)))
+    got = real_input(images, OPTIONS.for_input((1, 1, 3)))
     np.testing.assert_allclose(got.ravel(), [-2.0, -1.0, 1.0], rtol=1e-6)

@@ -228,6 +228,61 @@ def _half(b: ModelBuilder) -> str:
     return b.op("MatMul", flat, b.const(np.ones((126, 2)), np.float64))
 
 
+def _conv(**attributes: Any) -> Build:
+    return lambda b: b.conv("x", 2, 1, **attributes)
+
+
+def _far_pad(b: ModelBuilder) -> str:
+    """Each Pad fits, both together do not."""
+    pads = b.const([0, 0, 40000, 0, 0, 0, 0, 0], np.int64)
+    return b.op("Conv", b.op("Pad", b.op("Pad", "x", pads), pads), b.random(2, 3, 1, 1))
+
+
+def _normalised_by(variance: float, epsilon: float) -> Build:
+    def build(b: ModelBuilder) -> str:
+        one = b.const(np.ones(3), np.float32)
+        spread = b.const(np.full(3, variance), np.float32)
+        statistics = ("x", one, one, one, spread)
+        return b.op("BatchNormalization", *statistics, epsilon=epsilon)
+
+    return build
+
+
+def _scaled(**factors: float) -> Build:
+    return lambda b: b.gemm(b.op("Flatten", "x"), 2, **factors)
+
+
+def _bias_overflow(b: ModelBuilder) -> str:
+    y = b.op("Conv", "x", b.random(2, 3, 1, 1), b.const([3e38, 0], np.float32))
+    return b.op("Add", y, b.const(np.full((2, 1, 1), 3e38), np.float32))
+
+
+def _empty_limit(b: ModelBuilder) -> str:
+    limits = b.const(np.zeros(0), np.float32), b.const(6.0, np.float32)
+    return b.op("Clip", "x", *limits)
+
+
+def _bomb(kind: str) -> Build:
+    """A few constants that grow without end if they are computed."""
+
+    def concat(b: ModelBuilder, y: str) -> str:
+        return b.op("Concat", *[y] * 64, axis=0)
+
+    def gather(b: ModelBuilder, y: str) -> str:
+        return b.op("Gather", y, b.const(np.zeros((64, 64)), np.int64), axis=0)
+
+    def broadcast(b: ModelBuilder, y: str) -> str:
+        return b.op("Mul", b.op("Unsqueeze", y, b.const([-1], np.int64)), y)
+
+    def build(b: ModelBuilder) -> str:
+        y = b.const(np.ones(64), np.float32)
+        for _ in range(6):
+            y = {"Concat": concat, "Gather": gather, "Mul": broadcast}[kind](b, y)
+        return b.op("Add", "x", y)
+
+    return build
+
+
 BAD: dict[str, tuple[Build, type[RefoldcError], str]] = {
     "operator": (
         _unknown,
@@ -270,6 +325,25 @@ BAD: dict[str, tuple[Build, type[RefoldcError], str]] = {
     ),
     "missing tensor": (lambda b: b.op("Add", "x", "y"), BadModel, "nothing produces"),
     "cycle": (lambda b: b.op("Add", "x", "y", name="y"), BadModel, "has a cycle"),
+    "pads": (_conv(pads=[2**62] * 4), UnsupportedOp, "exceeds 65535"),
+    "two Pads": (_far_pad, UnsupportedOp, "80006 exceeds 65535"),
+    "SAME, dilated": (
+        _conv(auto_pad="SAME_UPPER", dilations=[2, 2]),
+        UnsupportedOp,
+        "SAME_UPPER with dilations",
+    ),
+    "strides": (_conv(strides=[2**31, 1]), UnsupportedOp, "exceeds 65535"),
+    "large tensor": (_conv(pads=[30000] * 4), UnsupportedOp, "elements exceeds"),
+    "epsilon NaN": (_normalised_by(1.0, np.nan), BadModel, "epsilon nan"),
+    "epsilon 0": (_normalised_by(0.0, 0.0), BadModel, "variance 0, epsilon 0"),
+    "variance": (_normalised_by(-1.0, 1e-5), BadModel, "variance -1, "),
+    "alpha NaN": (_scaled(alpha=np.nan), BadModel, "become NaN or infinite"),
+    "beta infinite": (_scaled(beta=np.inf), BadModel, "become NaN or infinite"),
+    "bias overflow": (_bias_overflow, BadModel, "become NaN or infinite"),
+    "empty limit": (_empty_limit, BadModel, r"min limit has shape \[0\]"),
+    "Concat bomb": (_bomb("Concat"), BadModel, "constants computed up to here"),
+    "Gather bomb": (_bomb("Gather"), BadModel, "constants computed up to here"),
+    "Mul bomb": (_bomb("Mul"), BadModel, "constants computed up to here"),
 }
 
 
@@ -288,15 +362,67 @@ def test_refusal_names_node_and_remedy(name: str) -> None:
     [
         (["N", 3, "height", "width"], "N x 3 x height x width.*fixed size"),
         (["N", 3, None, 8], "fixed size"),
+        ([-1, 3, 8, 8], "a batch of -1"),
+        ([0, 3, 8, 8], "a batch of 0"),
+        ([2**60, 3, 8, 8], "expected 1 to 1024"),
+        ([1, 3, 0, 8], "fixed size"),
+        ([1, 3, 70000, 8], "70000 exceeds 65535"),
+        ([1, 3, 60000, 60000], "elements exceeds"),
     ],
 )
-def test_dynamic_size(dims: list[Any], message: str) -> None:
-    """A size known only at run time is refused with the way to fix it."""
+def test_sizes_of_the_input(dims: list[Any], message: str) -> None:
+    """One known only at run time, or beyond reason, is refused with a remedy."""
     model = small_classifier()
     info = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, dims)
     model.graph.input[0].CopyFrom(info)
-    with pytest.raises(BadModel, match=message):
+    with pytest.raises(RefoldcError, match=message):
         import_proto(model, "net")
+
+
+def _sequence(info: onnx.ValueInfoProto) -> None:
+    info.type.sequence_type.elem_type.tensor_type.elem_type = 1
+
+
+def _unknown_type(info: onnx.ValueInfoProto) -> None:
+    info.type.tensor_type.elem_type = 99
+
+
+def _integers(info: onnx.ValueInfoProto) -> None:
+    info.type.tensor_type.elem_type = onnx.TensorProto.INT64
+
+
+def _untyped(info: onnx.ValueInfoProto) -> None:
+    info.type.Clear()
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (_sequence, "sequence"),
+        (_unknown_type, "number 99"),
+        (_integers, "INT64"),
+        (_untyped, "none"),
+    ],
+)
+def test_types_of_the_input(
+    change: Callable[[onnx.ValueInfoProto], None], kind: str
+) -> None:
+    """What is no float32 tensor is called by its name."""
+    model = small_classifier()
+    change(model.graph.input[0])
+    with pytest.raises(UnsupportedOp, match=f"input 'x' has type {kind};"):
+        import_proto(model, "net")
+
+
+def test_names_fit_a_zip_archive() -> None:
+    """Those of two nodes differ even where a NUL or 64 KiB would end them."""
+    b = ModelBuilder((3, 6, 6))
+    model = b.model(b.conv(b.conv(b.conv("x", 2), 2), 2, 1))
+    for node, name in zip(model.graph.node, ("a\0b", "a\0c", "n" * 70000), strict=True):
+        node.name = name
+    names = [node.name for node in import_proto(model, "net").nodes]
+    assert ["a_b", "a_c"] == names[:2]
+    assert len(names[2]) <= 1000
 
 
 def test_several_outputs() -> None:

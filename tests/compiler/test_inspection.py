@@ -37,7 +37,9 @@ def test_sites_say_why(kept: bool, targets: str, tmp_path: Path) -> None:
     assert [(0, targets, True), (1, targets, True)] == [
         (layer.site, layer.targets, layer.default_on) for layer in found.sites
     ]
-    assert all("BatchNormalization" in layer.reason for layer in found.sites)
+    assert all(
+        layer.reason == ("BN folded" if kept else "no BN") for layer in found.sites
+    )
     assert (not kept) == bool(found.notices)
 
 
@@ -49,13 +51,29 @@ def test_layers_that_are_no_sites_say_why_not(tmp_path: Path) -> None:
     hidden = b.batch_norm(b.gemm(b.op("Flatten", one), 5))
     found = inspect(b.model(b.gemm(b.op("Relu", hidden), 3)), tmp_path)
     reasons = [layer.reason for layer in found.layers]
-    assert "no BatchNormalization follows it" == reasons[0]
-    assert "stands for a BatchNormalization behind no convolution" == reasons[1]
-    assert "off by default" in reasons[2]
+    assert "no BN" == reasons[0]
+    assert "standalone BN" == reasons[1]
+    assert "BN folded" == reasons[2]
     assert not found.layers[2].default_on
-    assert "only convolutions are recalibrated" in reasons[3]
-    assert "its channels become the model's outputs" == reasons[4]
+    assert "BN folded, dense" == reasons[3]
+    assert "feeds the output" == reasons[4]
     assert [2] == [i for i, layer in enumerate(found.layers) if layer.site is not None]
+
+
+def test_what_onnx_runtime_refuses_is_a_problem(tmp_path: Path) -> None:
+    """It cannot be compiled, since the import is compared with the original."""
+    model = small_classifier()
+    for node in model.graph.node:
+        node.name = "twin"
+    (problem,) = inspect(model, tmp_path).problems
+    assert "two nodes with same node name" in problem
+
+
+def test_nothing_to_compile_is_a_problem(tmp_path: Path) -> None:
+    """A graph of only a Softmax leaves no layer."""
+    b = ModelBuilder((10,))
+    (problem,) = inspect(b.model(b.op("Softmax", "x")), tmp_path).problems
+    assert "nothing to compile" in problem
 
 
 def test_every_unsupported_node_is_listed(tmp_path: Path) -> None:

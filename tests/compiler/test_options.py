@@ -51,8 +51,9 @@ def test_defaults_for_an_image() -> None:
     options = CompileOptions().for_input((8, 8, 3))
     assert (0.0, 0.0, 0.0) == options.mean
     assert (1.0, 1.0, 1.0) == options.std
-    assert 1 == len(CompileOptions().notices((8, 8, 3)))
-    assert () == CompileOptions(mean=(0.5,)).notices((8, 8, 1))
+    assert 1 == len(CompileOptions().notices(pixels=True))
+    assert () == CompileOptions(mean=(0.5,)).notices(pixels=True)
+    assert () == CompileOptions(input="tensor").notices(pixels=False)
 
 
 def test_normalisation_must_fit_the_channels() -> None:

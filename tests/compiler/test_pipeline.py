@@ -139,13 +139,106 @@ def test_other_directories_are_not_overwritten(tmp_path: Path) -> None:
     assert model.exists()
 
 
-@pytest.mark.parametrize("content", [None, "{", '{"schema": "refold.manifest/9"}'])
+@pytest.mark.parametrize("content", [None, '{"schema": "refold.manifest/9"}'])
 def test_what_is_no_artefact_says_so(content: str | None, tmp_path: Path) -> None:
-    """Missing, damaged, or of another version: with the command that makes one."""
+    """Missing, or of another version: with the command that makes one."""
     if content is not None:
         (tmp_path / "refold.json").write_text(content)
     with pytest.raises(RefoldcError, match="make it with 'refold compile"):
         load_artefact(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["refold.json", "reference.npz"])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_truncated_artefact_is_damaged(
+    file: str, share: float, tmp_path: Path
+) -> None:
+    """The message names the file and the command."""
+    path = compile_model(write_model(tmp_path), IMAGES, tmp_path / "out").path / file
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(RefoldcError, match=rf"damaged: {file}: .*'refold compile"):
+        load_artefact(path.parent)
+
+
+def test_a_flipped_bit_is_damage_or_harmless(tmp_path: Path) -> None:
+    """Never another network, never another exception."""
+    made = compile_model(write_model(tmp_path), IMAGES, tmp_path / "out")
+    path = made.path / "reference.npz"
+    content = path.read_bytes()
+    refused = 0
+    for position in np.random.default_rng(0).integers(len(content), size=200):
+        flipped = bytearray(content)
+        flipped[position] ^= 1 << position % 8
+        path.write_bytes(flipped)
+        try:
+            loaded = load_artefact(made.path)
+        except RefoldcError:
+            refused += 1
+        else:
+            assert graph_hash(made.qgraph) == graph_hash(loaded.qgraph)
+    assert refused > 100
+
+
+@pytest.mark.parametrize(
+    "structure", ['{"type": "QGraph", "fields": {"zz": 1}}', '{"type": "Foo"}', "[]"]
+)
+def test_another_structure_is_damage(structure: str, tmp_path: Path) -> None:
+    """Unknown fields and types, and what is no graph."""
+    path = compile_model(write_model(tmp_path), IMAGES, tmp_path / "out").path
+    text = np.frombuffer(structure.encode(), np.uint8)
+    np.savez(path / "reference.npz", graph=text)
+    with pytest.raises(RefoldcError, match=r"damaged: reference\.npz"):
+        load_artefact(path)
+
+
+def test_files_of_two_artefacts_are_damage(tmp_path: Path) -> None:
+    """The manifest says which network the reference must hold."""
+    model = write_model(tmp_path)
+    first = compile_model(model, IMAGES, tmp_path / "a").path
+    second = compile_model(model, IMAGES // 2, tmp_path / "b").path
+    (first / "reference.npz").write_bytes((second / "reference.npz").read_bytes())
+    with pytest.raises(RefoldcError, match=r"damaged: .* not the network"):
+        load_artefact(first)
+
+
+def test_what_was_written_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An artefact that could not be loaded never takes its place."""
+
+    def save_garbage(graph: object, path: Path) -> None:
+        path.write_bytes(b"PK")
+
+    monkeypatch.setattr("refoldc.artefact.save_graph", save_garbage)
+    with pytest.raises(RuntimeError, match="cannot be read back"):
+        compile_model(write_model(tmp_path), IMAGES, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "place", ["small.onnx/out", "a/" + "n" * 250, "n" * 300 + "/a"]
+)
+def test_a_directory_that_cannot_be_made(place: str, tmp_path: Path) -> None:
+    """It is found before anything is computed, and leaves nothing behind."""
+    stages: list[str] = []
+    model = write_model(tmp_path)
+    with pytest.raises(BadOptions, match="cannot be written"):
+        compile_model(model, IMAGES, tmp_path / place, progress=stages.append)
+    assert [] == stages
+    assert [model] == list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("out", [".", "..", "../work"])
+def test_the_working_directory_is_not_replaced(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell in it would be left in a directory that is gone."""
+    model, work = write_model(tmp_path), tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    with pytest.raises(BadOptions, match="is or holds the working directory"):
+        compile_model(model, IMAGES, Path(out))
 
 
 def test_an_integer_graph_survives_the_disk(tmp_path: Path) -> None:

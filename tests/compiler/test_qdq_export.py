@@ -14,7 +14,7 @@ from graphs import make_images, quantised, small_cnn
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from refoldc.calibrate import calibrate, normalised
+from refoldc.calibrate import calibrate, real_input
 from refoldc.float_export import channels_first, open_session
 from refoldc.fold import fold
 from refoldc.importer import import_model
@@ -267,7 +267,7 @@ def test_fetched_layers_are_near_the_reference() -> None:
     model.graph.output.append(info)
     pixels = make_images(graph.shapes["t0"], 1, seed=5)
     options = CompileOptions().for_input(graph.shapes["t0"])
-    feed = {graph.onnx_input: channels_first(normalised(pixels, options))}
+    feed = {graph.onnx_input: channels_first(real_input(pixels, options))}
     real = open_session(model).run([first.output], feed)[0][0]
     quant = graph.quants[first.output]
     stored = np.rint(np.moveaxis(real, 0, -1) / quant.scale) + quant.zero_point
@@ -281,6 +281,6 @@ def test_equal_answers(shared: Path) -> None:
     reference = Reference(graph)
     pixels = images["clean"]
     ours = np.array([reference.infer(image).logits.argmax() for image in pixels])
-    feed = channels_first(normalised(pixels, CIFAR))
+    feed = channels_first(real_input(pixels, CIFAR))
     logits = open_session(qdq_model(graph)).run(None, {graph.onnx_input: feed})[0]
     assert np.mean(ours == logits.argmax(axis=1)) >= 0.998

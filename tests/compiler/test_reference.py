@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from refoldc.accumulate import exact_dtype, make_sums
 from refoldc.adapt import AdaptConfig
-from refoldc.calibrate import calibrate, normalised
+from refoldc.calibrate import calibrate, real_input
 from refoldc.float_export import channels_first, float_model, open_session
 from refoldc.fold import fold
 from refoldc.importer import import_model
@@ -187,7 +187,7 @@ def test_the_integer_network_follows_the_float_network() -> None:
     float_graph = small_cnn()
     graph, _ = calibrated(float_graph, options)
     images = make_images(graph.shapes["t0"], 8)
-    feed = channels_first(normalised(images, options.for_input(graph.shapes["t0"])))
+    feed = channels_first(real_input(images, options.for_input(graph.shapes["t0"])))
     expected = open_session(float_model(float_graph)).run(None, {"t0": feed})[0]
     reference = Reference(graph)
     scale = graph.quants[graph.output].scale

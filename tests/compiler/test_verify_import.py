@@ -38,7 +38,8 @@ def test_another_output_shape_is_noticed() -> None:
 
 def test_a_model_that_does_not_run() -> None:
     """What ONNX Runtime refuses is the model's fault, in one line."""
-    b = ModelBuilder((1, 8, 8))
-    model = b.model(b.conv("x", 2, auto_pad="SAME_UPPER", dilations=[2, 2]))
+    same, padded = (ModelBuilder((1, 8, 8)) for _ in range(2))
+    model = same.model(same.conv("x", 2, auto_pad="SAME_UPPER", dilations=[2, 2]))
+    y = padded.conv("x", 2, pads=[2] * 4, dilations=[2, 2])
     with pytest.raises(BadModel, match="ONNX Runtime does not"):
-        verify_import(model, import_proto(model, "net"))
+        verify_import(model, import_proto(padded.model(y), "net"))

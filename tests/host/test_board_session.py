@@ -198,14 +198,14 @@ def test_a_program_that_cannot_start_is_the_users(
 # --- given ports -------------------------------------------------------------
 
 
-def test_a_stale_board_is_refused_with_its_artefact(
+def test_a_stale_board_is_refused_with_the_current_program(
     native: Board, tmp_path: Path
 ) -> None:
-    """The command in the message names the artefact and the board."""
+    """Building mends nothing where the old program runs on: it is to be started."""
     build_ = fake_build(tmp_path, "")
     with (
         VirtualDevice(Script(build_hash=b"12345678")) as virtual,
-        pytest.raises(UserError, match=r"'refold build \S+/artefact --board native'"),
+        pytest.raises(UserError, match=rf"end it and .*'{build_.executable} --pty'"),
         connect(native, build_, virtual.url),
     ):
         pass
@@ -260,8 +260,15 @@ def test_a_serial_board_needs_a_port(native: Board, tmp_path: Path) -> None:
         pass
 
 
-def test_the_command_for_a_flashed_board_flashes(native: Board, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flash", "command"),
+    [(None, "build {} --board native"), ("esptool", "flash {} --board native --port")],
+)
+def test_the_remedy_for_a_serial_board_names_artefact_and_board(
+    flash: str | None, command: str, native: Board, tmp_path: Path
+) -> None:
     """Where firmware is flashed, building it is not enough."""
-    board = msgspec.structs.replace(native, flash="esptool")
-    command = board_session.rebuild_command(board, fake_build(tmp_path, ""))
-    assert command.startswith(f"refold flash {tmp_path}/artefact --board native --port")
+    link = msgspec.structs.replace(native.link, kind="serial")
+    board = msgspec.structs.replace(native, link=link, flash=flash)
+    remedy = board_session.remedy(board, fake_build(tmp_path, ""))
+    assert f"'refold {command.format(tmp_path / 'artefact')}" in remedy

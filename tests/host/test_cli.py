@@ -25,7 +25,7 @@ from refold.cli import compile as compile_command
 from refold.cli import status
 from refold.console import ProgressWatch
 from refold.device import Device
-from refold.result import load_result, write_result
+from refold.result import check_place, load_result, write_result
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -81,6 +81,17 @@ def test_inspect_shows_sites(refold: Call, place: Any) -> None:
     code, out, _ = refold("inspect", place.model)
     assert 0 == code
     assert "1 recalibration sites with 6 channels" in out
+    row = next(line for line in out.splitlines() if line.startswith("conv"))
+    assert ["conv", "Conv", "8x8x6", "3,456", "60", "0", "BN", "folded,", "exact"] == (
+        row.split()
+    )
+
+
+def test_inspect_of_a_refused_model_shows_why(refold: Call, tmp_path: Path) -> None:
+    """No table of what is left of it."""
+    code, out, err = refold("inspect", write_model(tmp_path / "m.onnx", op="Erf"))
+    assert (2, "") == (code, out)
+    assert "will not compile: " in err
 
 
 def test_run_writes_all_it_is_asked_for(
@@ -114,6 +125,10 @@ def test_firmware_without_adaptation_runs_off(
     run = ["run", plain, "--data", place.data, "--corruptions", "fog"]
     assert 0 == refold(*run, "--adapt", "off")[0]
     code, _, err = refold(*run)
+    assert 0 == code
+    assert "warning: " in err
+    assert "cannot adapt (compiled with --adapt none)" in err
+    code, _, err = refold(*run, "--adapt", "forge")
     assert 2 == code
     one_message(err, "--adapt forge")
 
@@ -158,11 +173,58 @@ def test_boards_and_doctor(refold: Call) -> None:
     assert "C compiler" in out
 
 
+def test_doctor_names_extras(refold: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The brackets of a pip extra are no markup."""
+    extra = {"no-such-package": ("zig", "compiles")}
+    monkeypatch.setattr("refold.cli.doctor.OPTIONAL", extra)
+    assert "pip install 'refold[zig]'" in refold("doctor")[1]
+
+
 def test_a_log_file_gets_everything(refold: Call, tmp_path: Path, place: Any) -> None:
-    """``--log-file`` is written even where nothing is printed."""
+    """``--log-file`` says it all while nothing is printed: what, how, by whom."""
     log = tmp_path / "refold.log"
-    refold("--log-file", log, "build", place.artefact)
-    assert log.is_file()
+    code, _, err = refold("--log-file", log, *run_words(place))
+    assert (0, "") == (code, err)
+    text = log.read_text(encoding="utf-8")
+    for words in ("compiler: ", "build ", "Hello(", "clean under off: 24 of 24 images"):
+        assert words in text
+
+
+def test_verbose_goes_to_stderr_in_plain_lines(
+    refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """-v tells the stages, -vv every object that is compiled."""
+    words = ("compile", place.model, "--calib", place.data, "-o", tmp_path / "a")
+    _, _, err = refold("-v", *words)
+    assert "info: calibrate\n" in err
+    assert "debug: " not in err
+    monkeypatch.setattr("refold.build.user_cache_path", lambda _: tmp_path / "cache")
+    _, _, err = refold("-vv", "build", tmp_path / "a")
+    assert "info: building " in err
+    (line,) = (line for line in err.splitlines() if "/model.c" in line)
+    assert line.startswith("debug: ")
+
+
+def test_a_model_that_cannot_compile_is_refused_before_its_data(
+    refold: Call, tmp_path: Path
+) -> None:
+    """No warning about data that will not be used."""
+    model = write_model(tmp_path / "m.onnx", op="Erf")
+    _, _, err = refold("compile", model, "--calib", "random:9", "-o", tmp_path / "a")
+    assert "noise" not in err
+    assert "Erf" in err
+
+
+def test_a_low_agreement_says_what_to_do(
+    refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiled model that answers otherwise is no success to be silent about."""
+    monkeypatch.setattr(compile_command, "agreement", lambda *_: 89.9)
+    words = ("compile", place.model, "--calib", place.data, "-o", tmp_path / "a")
+    code, _, err = refold(*words)
+    assert 0 == code
+    assert "warning: the int8 network" in err
+    assert "percentile:99.99" in err
 
 
 # --- refold.toml -------------------------------------------------------------------
@@ -205,6 +267,23 @@ def test_a_faulty_file_is_refused(
     code, _, err = refold("boards")
     assert 2 == code
     assert words in err
+    assert "refold.toml" in err
+    assert 0 == refold("run", "--help")[0]
+    code, out, _ = refold("doctor")
+    assert 2 == code
+    assert "refold.toml" in out
+
+
+def test_a_faulty_value_names_the_file(
+    refold: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """click's message about an option that nobody typed says where it stands."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "refold.toml").write_text('[run]\ndata = "digits"\nimages = "x"\n')
+    code, _, err = refold("run", "somewhere")
+    assert 2 == code
+    assert "(refold.toml)" in err
+    assert "(refold.toml)" not in refold("run", "somewhere", "--images", "y")[2]
 
 
 # --- faults: one message, the right code, nothing half written -----------------------
@@ -225,6 +304,8 @@ def one_message(err: str, words: str) -> None:
         ["run", "x", "--data", "digits", "--images", "0"],
         ["compile", "m.onnx", "-o", "out", "--calib", "digits", "--mean", "a"],
         ["run", "x", "--data", "digits", "--stream", "other"],
+        ["run", "x", "--data", "digits", "--rounds", "999999999999"],
+        ["run", "x", "--data", "digits", "--repeats", "999999999999"],
     ],
 )
 def test_usage_errors_exit_2(words: list[str], refold: Call) -> None:
@@ -335,6 +416,8 @@ def test_a_folder_that_is_no_artefact(refold: Call, place: Any, tmp_path: Path) 
     code, _, err = refold("run", tmp_path, "--data", place.data)
     assert 2 == code
     one_message(err, "refold compile")
+    assert "refold.json" in err
+    assert "Errno" not in err
 
 
 def test_a_port_that_does_not_exist(refold: Call, place: Any, tmp_path: Path) -> None:
@@ -397,6 +480,7 @@ def test_a_board_killed_in_mid_stream(
     )
     assert 3 == code
     assert "killed by signal 9" in err
+    assert "cable" not in err
     assert ("infra", False) == _verdict(tmp_path / "r.json")
     stream = load_result(tmp_path / "r.json").runs[0].streams[0]
     assert 10 <= stream.images < 2000
@@ -422,12 +506,34 @@ def test_a_missed_bound_exits_1_and_writes_the_result(
     assert ("fail", True) == _verdict(result)
 
 
-def test_an_unwritable_place(refold: Call, place: Any, tmp_path: Path) -> None:
-    """A result that cannot be written is the user's fault."""
+@pytest.mark.parametrize("option", ["--json", "--html", "--junit"])
+@pytest.mark.parametrize("name", ["file/r.out", "x" * 300])
+def test_an_unwritable_place(
+    option: str,
+    name: str,
+    refold: Call,
+    place: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A result that could not be written is refused before the board is touched."""
     (tmp_path / "file").write_text("")
-    code, _, err = refold(*run_words(place, "--json", tmp_path / "file" / "r.json"))
+    runs: list[object] = []
+    monkeypatch.setattr("refold.cli.run.run", lambda *words, **_: runs.append(words))
+    code, _, err = refold(*run_words(place, option, tmp_path / name))
     assert 2 == code
     one_message(err, "cannot write")
+    assert [] == runs
+    assert ["file"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_place_is_tried_without_a_trace(tmp_path: Path) -> None:
+    """What is there stays as it is until there is something to write."""
+    (tmp_path / "old.json").write_text("old")
+    for name in ("old.json", "new.json"):
+        check_place(tmp_path / name)
+    assert ["old.json"] == [path.name for path in tmp_path.iterdir()]
+    assert "old" == (tmp_path / "old.json").read_text()
 
 
 def test_a_bug_keeps_its_traceback(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:

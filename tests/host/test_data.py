@@ -216,7 +216,7 @@ def test_official_corrupted_arrays(tmp_path: Path, repeated: int) -> None:
 def test_official_corrupted_arrays_must_match_their_labels(tmp_path: Path) -> None:
     """Labels of another number are refused with both numbers."""
     np.save(tmp_path / "fog.npy", np.zeros((20, 32, 32, 3), np.uint8))
-    np.save(tmp_path / "labels.npy", np.zeros(7))
+    np.save(tmp_path / "labels.npy", np.zeros(7, np.uint8))
     message = refusal(f"cifar10c:{tmp_path}")
     assert "(20, 32, 32, 3)" in message
     assert "7 entries" in message
@@ -262,11 +262,11 @@ def test_npz_prefers_ready_images_and_makes_the_others(tmp_path: Path) -> None:
         ({"clean": np.zeros((2, 8, 8, 1), np.uint8)}, ["no array labels"]),
         ({"labels": np.zeros(2)}, ["found the arrays labels", "clean"]),
         (
-            {"labels": np.zeros(3), "clean": np.zeros((2, 8, 8, 1), np.uint8)},
+            {"labels": np.arange(3), "clean": np.zeros((2, 8, 8, 1), np.uint8)},
             ["clean is 2x8x8x1", "3 labels"],
         ),
         (
-            {"labels": np.zeros(2), "clean": np.zeros((2, 8, 8, 1))},
+            {"labels": np.arange(2), "clean": np.zeros((2, 8, 8, 1))},
             ["clean is not uint8"],
         ),
     ],
@@ -277,6 +277,66 @@ def test_npz_says_what_is_wrong(
     """Missing, short and mistyped arrays are named."""
     message = refusal(npz(tmp_path, **arrays))
     assert [word for word in words if word not in message] == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (np.arange(2) * np.nan, ["labels are float64", "whole numbers"]),
+        (np.arange(2.0), ["labels are float64"]),
+        (np.array(["a", "b"]), ["labels are <U1"]),
+        (np.zeros((2, 3), np.int64), ["of shape (2, 3)"]),
+        (np.int64(3), ["of shape ()"]),
+        (np.arange(2) - 5, ["labels run from -5 to 0"]),
+        (np.arange(2, dtype=np.uint64) + (2**64 - 2), [f"to {2**64 - 1}"]),
+        (np.arange(2) + 90, ["labels 90..91", "10 outputs"]),
+        (np.arange(2) + 10**12, [f"labels {10**12}..{10**12 + 1}", "10 outputs"]),
+    ],
+)
+@pytest.mark.parametrize("source", ["npz", "cifar10c"])
+def test_labels_that_are_no_classes(
+    tmp_path: Path, source: str, labels: NDArray[np.generic], words: list[str]
+) -> None:
+    """What cannot be compared with the model's outputs is refused, as it was found."""
+    if source == "npz":
+        spec = npz(tmp_path, labels=labels, clean=np.zeros((2, 8, 8, 3), np.uint8))
+    else:
+        np.save(tmp_path / "labels.npy", labels)
+        np.save(tmp_path / "fog.npy", np.zeros((10, 8, 8, 3), np.uint8))
+        spec = f"cifar10c:{tmp_path}"
+    message = refusal(spec, classes=10)
+    assert [word for word in words if word not in message] == []
+
+
+def test_a_column_of_labels_is_read(tmp_path: Path) -> None:
+    """Some tools save labels as [N, 1], or in the narrowest type."""
+    images = np.zeros((3, 8, 8, 1), np.uint8)
+    for labels in (np.array([[2], [0], [9]]), np.array([2, 0, 9], np.uint8)):
+        data = load_data(npz(tmp_path, labels=labels, clean=images), split="test")
+        assert data.labels.tolist() == [2, 0, 9]
+        assert data.labels.dtype == np.int64
+
+
+def test_noise_is_labelled_with_the_models_classes() -> None:
+    """A smoke test of a model with two outputs is not refused."""
+    data = load_data("random:50", split="test", classes=2)
+    assert set(data.labels.tolist()) == {0, 1}
+
+
+def test_a_limit_bounds_noise() -> None:
+    """Only images that are used are made."""
+    assert len(load_data("random:99999999999", split="test", limit=3).labels) == 3
+
+
+def test_an_array_beyond_the_memory_is_refused(tmp_path: Path) -> None:
+    """A header that promises petabytes costs no traceback."""
+    header = io.BytesIO()
+    layout = {"descr": "|u1", "fortran_order": False, "shape": (10**15, 8, 8, 1)}
+    np.lib.format.write_array_header_1_0(header, layout)
+    spec = npz(tmp_path, labels=np.arange(2))
+    with zipfile.ZipFile(tmp_path / "x.npz", "a") as archive:
+        archive.writestr("clean.npy", header.getvalue())
+    assert "memory" in refusal(spec)
 
 
 def test_hash_follows_images_and_labels(tmp_path: Path) -> None:
@@ -310,7 +370,9 @@ def test_random_warns(caplog: pytest.LogCaptureFixture) -> None:
         ("cifar01:x", ["cifar01:x", "did you mean cifar10", "npz:PATH"]),
         ("cifar10", ["cifar10:PATH"]),
         ("digits:x", ["digits"]),
-        ("random:few", ["N >= 1"]),
+        ("random:few", ["random:N", "from 1 to 349525"]),
+        ("random:0", ["from 1 to 349525"]),
+        ("random:99999999999", ["from 1 to 349525"]),
         ("npz:/no/such/file.npz", ["file.npz", "does not exist"]),
         ("folder:/no/such/folder", ["does not exist"]),
     ],
@@ -328,6 +390,18 @@ def test_garbage_files(tmp_path: Path, kind: str) -> None:
     assert "junk" in refusal(f"{kind}:{tmp_path / 'junk'}")
 
 
+def test_broken_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is no image, half of one or absurdly large is named, once."""
+    whole = png(7)
+    for content in (b"no image", b"", whole[:20], whole[:45]):
+        root = write_tree(tmp_path, {"a/x.png": content})
+        message = refusal(f"folder:{root}")
+        assert "a/x.png cannot be decoded" in message
+        assert "object at 0x" not in message
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    assert "a/x.png" in refusal(f"folder:{write_tree(tmp_path, {'a/x.png': whole})}")
+
+
 @pytest.mark.parametrize("kind", ["cifar10", "cifar10c", "tiny-imagenet-c", "folder"])
 def test_empty_folders(tmp_path: Path, kind: str) -> None:
     """A folder without data is named."""
@@ -340,7 +414,7 @@ def test_shape_of_another_model(tmp_path: Path) -> None:
     message = refusal(spec, shape=(24, 24, 3))
     assert "32x32x3" in message
     assert "24x24x3" in message
-    arrays = {"labels": np.zeros(2), "clean": np.zeros((2, 8, 8, 1), np.uint8)}
+    arrays = {"labels": np.arange(2), "clean": np.zeros((2, 8, 8, 1), np.uint8)}
     assert "8x8x1" in refusal(npz(tmp_path, **arrays), shape=(32, 32, 3))
 
 

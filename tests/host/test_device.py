@@ -39,7 +39,7 @@ def device(
         yield Device(
             link,
             build_hash=BUILD.hex(),
-            rebuild="refold build DIR",
+            remedy="run 'refold build DIR'",
             default_sites=(0, 9),
             patience=patience,
             hello_s=hello_s,
@@ -144,6 +144,25 @@ def test_garbage_names_bytes_phase_and_baud() -> None:
         pytest.raises(InfraError, match=r"hello, but \d+ bytes .* last: .*~~.*115200"),
     ):
         board.hello()
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (b"login: ", "login:"),
+        (b"C:\\> \x1b[31m", r"C:\\\\> \\x1b\[31m"),
+        (b"\xff\xfe" * 2000, r"(\\xff|\\xfe){40}"),
+        (b"a\0b\xff" * 2000, r"[ab\\xf]{1,160}"),
+    ],
+)
+def test_what_another_program_says_is_shown(said: bytes, shown: str) -> None:
+    """Without a delimiter too; escaped once, and no more than a line or two."""
+    with (
+        device(VirtualDevice(Script(instead=said)), hello_s=0.3) as board,
+        pytest.raises(InfraError, match=rf"the last: '[^']*{shown}'; ") as caught,
+    ):
+        board.hello()
+    assert 500 > len(str(caught.value))
 
 
 def test_a_lost_hello_is_asked_for_again() -> None:

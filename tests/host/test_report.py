@@ -3,42 +3,54 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from msgspec import structs
 from rich.console import Console
-from sample_results import make_result, make_run, two_modes
+from sample_results import make_result, make_run, make_stream, two_modes
 
-from refold.console import accuracy_table, cost_table
+from refold import plots
+from refold.console import accuracy_tables, cost_table
+from refold.corrupt import CORRUPTIONS
 from refold.junit import render_junit
+from refold.plots import Series
 from refold.report import render_report, write_report
 from refold.result import Result
+from refold.score import score_run
 
-VOID = {"meta", "br", "img", "link", "hr", "input"}
+VOID = {"meta", "br", "wbr", "img", "link", "hr", "input"}
 
 
 class Outline(HTMLParser):
-    """Collects text, tags and addresses, and checks that tags nest."""
+    """Collects elements, text and addresses, and checks that tags nest."""
 
     def __init__(self) -> None:
         super().__init__()
         self.open: list[str] = []
         self.tags: list[str] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
         self.text: list[str] = []
         self.addresses: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self.addresses += [v or "" for k, v in attrs if k in ("src", "href")]
+        self.elements.append((tag, {key: value or "" for key, value in attrs}))
+        self.addresses += [v or "" for k, v in attrs if k.endswith(("src", "href"))]
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
         if tag not in VOID:
             assert tag == self.open.pop()
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
 
     def handle_data(self, data: str) -> None:
         self.text.append(data)
@@ -52,21 +64,28 @@ def outline(page: str) -> Outline:
     return parsed
 
 
+@cache
+def plain_page() -> str:
+    """Return the page of one result."""
+    return render_report([("digits", two_modes())])
+
+
 def test_the_page_shows_numbers_and_four_plots() -> None:
     """Accuracies, gain and parity are in the text; each plot is an SVG."""
-    page = outline(render_report([("digits", two_modes())]))
-    text = " ".join(page.text)
-    for expected in ("89.5", "77.0", "+14.5", "-1.0", "+0.5", "gaussian noise"):
+    page = outline(plain_page())
+    text = "".join(page.text)
+    for expected in ("89.5", "77.0", "+14.5", "-1.0", "-0.5", "gaussian noise"):
         assert expected in text
-    assert 4 == page.tags.count("svg")
+    assert 4 == page.tags.count("figure")
     assert [] == page.open
 
 
 def test_the_page_needs_no_network() -> None:
     """Nothing is loaded from elsewhere: all references are within the page."""
-    page = render_report([("digits", two_modes())])
+    page = plain_page()
     assert [] == [a for a in outline(page).addresses if not a.startswith("#")]
-    assert [] == re.findall(r"@import|url\((?!#)|<script", page)
+    assert [] == re.findall(r"@import|url\((?!#)|<script|<link|<image", page)
+    assert [] == re.findall(r'(?<!xmlns)(?<!xmlns:xlink)="https?:', page)
 
 
 def test_results_stand_side_by_side() -> None:
@@ -75,7 +94,7 @@ def test_results_stand_side_by_side() -> None:
     text = " ".join(page.text)
     for expected in ("one off", "one forge", "two off", "two forge"):
         assert expected in text
-    assert 4 == page.tags.count("svg")
+    assert 4 == page.tags.count("figure")
 
 
 def test_a_run_without_any_answer_still_has_a_page() -> None:
@@ -85,7 +104,7 @@ def test_a_run_without_any_answer_still_has_a_page() -> None:
     )
     page = outline(render_report([("digits", lost)]))
     assert "board gone" in page.text
-    assert 0 == page.tags.count("svg")
+    assert 0 == page.tags.count("figure")
 
 
 def test_a_stream_cut_short_is_drawn() -> None:
@@ -95,7 +114,203 @@ def test_a_stream_cut_short_is_drawn() -> None:
         "forge", {"fog": 0.0}, images=0, blocks=(), latency_quantiles_us=()
     )
     page = outline(render_report([("digits", make_result(run, empty))]))
-    assert 4 == page.tags.count("svg")
+    assert 4 == page.tags.count("figure")
+
+
+LONG = "forge:a=0.7;stats=exact;interval=16"
+
+
+def four_results() -> list[tuple[str, Result]]:
+    """Return twelve series with long names; the last result saw three corruptions."""
+    every = dict.fromkeys(("clean", *CORRUPTIONS), 50.0)
+    few = dict.fromkeys(list(every)[:3], 50.0)
+    return [
+        (
+            f"experiments/a-long-folder/run_{number}/result",
+            make_result(*(make_run(mode, seen) for mode in ("off", "forge", LONG))),
+        )
+        for number, seen in enumerate((every, every, every, few))
+    ]
+
+
+@cache
+def crowded_page() -> str:
+    """Return the page of four results."""
+    return render_report(four_results())
+
+
+def series_of(results: list[tuple[str, Result]]) -> list[Series]:
+    """Return the series of the plots, in the order of the page."""
+    pairs = [(name, result, run) for name, result in results for run in result.runs]
+    return [
+        Series(f"{name} {run.adapt}", plots.style(number), run, result)
+        for number, (name, result, run) in enumerate(pairs)
+    ]
+
+
+def test_one_legend_tells_all_series_apart() -> None:
+    """The legend has an entry a series, and no two share colour and dash."""
+    page = crowded_page()
+    (legend,) = re.findall(r'<ul class="legend".*?</ul>', page, re.DOTALL)
+    lines = re.findall(r'stroke="(.*?)".*?stroke-dasharray="(.*?)"', legend)
+    assert 12 == legend.count("<li>") == len(lines) == len(set(lines))
+
+
+def test_more_than_a_dozen_series_look_different() -> None:
+    """The styles of 32 series differ in colour or dash, those of 56 with marker."""
+    looks = [plots.style(number) for number in range(56)]
+    assert len({(look.colour, look.dash) for look in looks[:32]}) == 32
+    assert len(set(looks)) == 56
+
+
+@pytest.mark.parametrize("colour", plots.COLOURS)
+def test_colours_stand_out_from_white(colour: str) -> None:
+    """Contrast is at least 3:1, as WCAG asks of graphics."""
+    levels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [
+        v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in levels
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    assert 1.05 / (luminance + 0.05) >= 3
+
+
+def axes_share(svg: str) -> tuple[float, float]:
+    """Return how much of a plot's width and height its axes have.
+
+    The backgrounds of figure and axes are the first two paths.
+    """
+    sizes = []
+    for path in re.findall(r'<path d="(M.*?)z', svg, re.DOTALL)[:2]:
+        numbers = [float(number) for number in re.findall(r"[\d.]+", path)]
+        xs, ys = numbers[::2], numbers[1::2]
+        sizes.append((max(xs) - min(xs), max(ys) - min(ys)))
+    (width, height), (inner_width, inner_height) = sizes
+    return inner_width / width, inner_height / height
+
+
+def test_many_series_leave_the_plots_their_room() -> None:
+    """With twelve long names, axes keep half of each plot and hold no legend."""
+    results = four_results()
+    series, names = series_of(results), ["clean", *CORRUPTIONS]
+    for svg in (
+        plots.accuracy_per_corruption(series, names),
+        plots.accuracy_along(series),
+        plots.latency_distribution(series),
+        plots.memory_map(results),
+    ):
+        assert min(axes_share(svg)) >= 0.5
+        assert LONG not in svg
+
+
+def test_the_tallest_plot_is_bounded() -> None:
+    """Twelve series on all corruptions are at most 1.4 times as tall as wide."""
+    svg = plots.accuracy_per_corruption(
+        series_of(four_results()), ["clean", *CORRUPTIONS]
+    )
+    (box,) = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    assert float(box[1]) <= 1.4 * float(box[0])
+
+
+def test_dots_centre_on_their_corruption() -> None:
+    """Whoever saw a corruption shares its row evenly; who did not takes no place."""
+    series, names = series_of(four_results()), ["clean", *CORRUPTIONS]
+    heights = plots.dot_rows(series, names)
+    assert [16] * 9 + [3] * 3 == [len(rows) for rows in heights]
+    for row in range(16):
+        dots = sorted(h for rows in heights for h in rows if abs(h - row) < 0.5)
+        gaps = [after - before for before, after in pairwise(dots)]
+        assert (12 if row < 3 else 9) == len(dots)
+        assert row == pytest.approx(sum(dots) / len(dots))
+        assert gaps == pytest.approx([gaps[0]] * len(gaps))
+
+
+def test_the_page_can_be_read_without_seeing_it() -> None:
+    """Plots have descriptions, ids are unique, keys are silent beside their names."""
+    elements = outline(crowded_page()).elements
+    images = [attrs for _, attrs in elements if attrs.get("role") == "img"]
+    assert 4 == len([attrs for attrs in images if attrs["aria-label"]])
+    ids = [attrs["id"] for _, attrs in elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    keys = [attrs for _, attrs in elements if attrs.get("class") == "key"]
+    assert {"true"} == {attrs.get("aria-hidden") for attrs in keys}
+
+
+def test_summary_cells_carry_their_heading() -> None:
+    """Where a narrow page stacks the cells, each shows its column's heading."""
+    page = plain_page()
+    (table,) = re.findall(r'<table class="summary".*?</table>', page, re.DOTALL)
+    headings = re.findall(r"columnheader.*?>(.*?)</th>", table)[1:]
+    assert 8 == len(headings)
+    assert headings * 2 == re.findall(r'data-term="(.*?)"', table)
+
+
+def test_a_gain_on_clean_images_has_a_plus() -> None:
+    """Clean change is signed as gains are."""
+    runs = (make_run("off", {"clean": 90.0}), make_run("forge", {"clean": 91.5}))
+    page = render_report([("digits", make_result(*runs))])
+    assert 'data-term="clean change">+1.5<' in page
+
+
+def test_names_break_at_separators_only() -> None:
+    """Paths may wrap after their separators, and no word is forced apart."""
+    page = crowded_page()
+    assert "experiments/<wbr>a-long-folder/<wbr>run_<wbr>0/<wbr>result" in page
+    assert "anywhere" not in page
+    assert [] == re.findall(r"\w(?<!_)<wbr>", page)
+
+
+def facts(page: str) -> dict[str, str]:
+    """Return the terms of a page's first card."""
+    (card, *_) = re.findall(r"<dl>.*?</dl>", page.replace("<wbr>", ""), re.DOTALL)
+    return dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", card))
+
+
+def test_a_card_says_nothing_twice() -> None:
+    """A result named as its model, on a board named as its chip, lists neither."""
+    listed = facts(plain_page())
+    assert not {"model", "chip"} & set(listed)
+    assert ("/dev/x", "native") == (listed["port"], listed["board"])
+
+
+def test_a_card_names_what_was_measured_where() -> None:
+    """Model, chip, repeats, versions and build are listed where they tell something."""
+    board = structs.replace(two_modes().board, id="nucleo", chip="stm32f4", port=None)
+    streams = [
+        make_stream("fog", 50.0, round=round_, repeat=repeat, segment=segment)
+        for repeat in range(2)
+        for round_ in range(3)
+        for segment in range(4)
+    ]
+    result = make_result(score_run("off", streams, seconds=1.0), board=board)
+    page = render_report([("mine", result)])
+    listed = facts(page)
+    assert ("digits", "stm32f4") == (listed["model"], listed["chip"])
+    assert "port" not in listed
+    expected = "continual, 2 repeats, 3 rounds, 4 segments a round"
+    assert expected == listed["streams"]
+    assert "refold 0.1.0" in page
+    assert "cd" * 8 in page
+
+
+@pytest.mark.parametrize("slowest", [1.2, 4.0, 30.0, 1e3, 1e5])
+def test_the_time_axis_has_a_few_ticks(slowest: float) -> None:
+    """From a narrow range of times to five decades, 2 to 11 ticks have labels."""
+    times = tuple(int(1100 * slowest ** (i / 20)) for i in range(21))
+    run = make_run("off", {"fog": 50.0}, latency_quantiles_us=times)
+    svg = plots.latency_distribution(
+        [Series("off", plots.style(0), run, make_result(run))]
+    )
+    labels = re.findall(r">([\d.]+)</text>", svg)
+    shares = ["0", "20", "40", "60", "80", "100"]
+    assert labels[-6:] == shares
+    assert 2 <= len(labels) - len(shares) <= 11
+
+
+def test_results_without_quantiles_are_drawn() -> None:
+    """Where the times within a stream are unknown, their plot is empty."""
+    run = make_run("off", {"fog": 50.0}, latency_quantiles_us=())
+    page = outline(render_report([("digits", make_result(run))]))
+    assert 4 == page.tags.count("figure")
 
 
 def test_names_are_escaped() -> None:
@@ -153,7 +368,7 @@ def test_the_terminal_shows_differences() -> None:
     console = Console(width=100, record=True, file=None, quiet=True)
     with console.capture() as capture:
         console.quiet = False
-        console.print(accuracy_table(two_modes()), cost_table(two_modes()))
+        console.print(*accuracy_tables(two_modes(), 100), cost_table(two_modes()))
     text = capture.get()
     for expected in ("70.0 (+30.0)", "77.0 (+14.5)", "1.000", "1.500"):
         assert expected in text

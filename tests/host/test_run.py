@@ -6,21 +6,27 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from models import ModelBuilder
 from small_model import make_images, write_data, write_model
 
+import refoldc
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
 from refoldc.options import CompileOptions
 from refoldc.pipeline import compile_model
 from refoldc.reference import Reference
 
+import refold
 from refold import check, runner
 from refold.build import Build
+from refold.cli import INTERRUPTED
+from refold.cli.run import exit_code
 from refold.device import Reply
 from refold.errors import InfraError, UserError
 from refold.result import Result
@@ -34,7 +40,7 @@ class HostBoard:
     """A device that answers with the host model, or with a fault.
 
     Attributes:
-        die_after: Images after which it is gone.
+        die_after: Images after which it is gone, with ``dies_of``.
         lie_at: Image, counted over the run, whose first logit is wrong by one.
         drift: Its saved state is wrong in one bit.
     """
@@ -46,6 +52,9 @@ class HostBoard:
         self._shape = artefact.manifest.input.shape
         self._seen = 0
         self.die_after: int | None = None
+        self.dies_of: BaseException = InfraError(
+            "port fake vanished", "power-cycle the board"
+        )
         self.lie_at: int | None = None
         self.drift = False
         self.connections = 0
@@ -60,7 +69,7 @@ class HostBoard:
     def run(self, images: Iterable[bytes]) -> Iterator[Reply]:
         for index, data in enumerate(images):
             if self._seen == self.die_after:
-                raise InfraError("port fake vanished; power-cycle the board")
+                raise self.dies_of
             image = np.frombuffer(data, np.uint8).reshape(self._shape)
             outcome = self._reference.infer(image)
             logits = outcome.logits.copy()
@@ -274,6 +283,8 @@ def test_a_missed_bound_fails(artefact: Artefact, data: str, board: HostBoard) -
         {"adapt": "forge:b=1"},
         {"corruptions": "frog"},
         {"board": "esp33"},
+        {"port": ""},
+        {"port": " "},
         {"data": "npz:missing.npz"},
     ],
 )
@@ -284,6 +295,28 @@ def test_the_users_faults_are_found_before_the_board(
     with pytest.raises(UserError):
         stream(artefact, data, **changes)
     assert 0 == board.connections
+
+
+def test_labels_beyond_the_outputs_are_found_before_the_board(
+    artefact: Artefact, tmp_path: Path, board: HostBoard
+) -> None:
+    """Images of another model's classes are refused with both numbers."""
+    images = make_images(2)
+    np.savez(tmp_path / "other.npz", labels=np.array([3, 4]), clean=images)
+    with pytest.raises(UserError, match=r"labels 3\.\.4, the model has 4 outputs"):
+        stream(artefact, f"npz:{tmp_path / 'other.npz'}", corruptions="none")
+    assert 0 == board.connections
+
+
+def test_corruptions_made_beside_ready_ones_are_named(
+    artefact: Artefact, data: str, board: HostBoard, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that brings fog alone does not pass for the source of the others."""
+    stream(artefact, data, corruptions="fog,snow,frost", adapt="off", images=2)
+    assert "brings no snow, frost at severity 5: made here" in caplog.text
+    caplog.clear()
+    stream(artefact, data, corruptions="fog", adapt="off", images=2)
+    assert "made here" not in caplog.text
 
 
 def test_without_checking_parity_is_unknown(
@@ -321,4 +354,57 @@ def test_a_mode_without_code_names_the_remedy(
     options = CompileOptions(adapt="none")
     plain = compile_model(model, make_images(64), tmp_path / "a", options=options)
     with pytest.raises(UserError, match=r"refold compile .* --adapt forge"):
-        stream(plain, data)
+        stream(plain, data, adapt="off,forge")
+
+
+def test_a_model_without_sites_runs_off(
+    tmp_path: Path, data: str, board: HostBoard, caplog: pytest.LogCaptureFixture
+) -> None:
+    """That nothing can adapt is said, and is no fault unless it is asked for."""
+    b = ModelBuilder((1, 8, 8))
+    model = b.model(b.gemm(b.op("Flatten", b.op("GlobalAveragePool", "x")), 4))
+    onnx.save(model, tmp_path / "flat.onnx")
+    flat = compile_model(tmp_path / "flat.onnx", make_images(64), tmp_path / "a")
+    result = stream(flat, data, check=False)
+    assert ["off"] == [r.adapt for r in result.runs]
+    assert "no recalibration sites" in caplog.text
+    with pytest.raises(UserError, match=r"no recalibration sites .*--adapt off"):
+        stream(flat, data, adapt="off,forge")
+
+
+def test_accuracy_over_a_map_is_warned_of(
+    tmp_path: Path, data: str, board: HostBoard, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The largest value of a map is no class."""
+    b = ModelBuilder((1, 8, 8))
+    onnx.save(b.model(b.conv("x", 3)), tmp_path / "map.onnx")
+    flat = compile_model(tmp_path / "map.onnx", make_images(64), tmp_path / "a")
+    stream(flat, data, check=False)
+    assert "the model's output is a map of" in caplog.text
+
+
+def test_ctrl_c_keeps_what_was_answered(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """An interrupted run is incomplete, checked as far as it went, and says so."""
+    board.die_after, board.dies_of = COUNT + 5, KeyboardInterrupt()
+    result = stream(artefact, data)
+    assert ("infra", False, True) == (
+        result.verdict,
+        result.complete,
+        result.interrupted,
+    )
+    assert [COUNT, 5] == [s.images for r in result.runs for s in r.streams]
+    assert {0} == {s.parity_mismatches for r in result.runs for s in r.streams}
+    assert INTERRUPTED == exit_code(result)
+
+
+def test_a_path_may_be_text(artefact: Artefact, data: str, board: HostBoard) -> None:
+    """Scripts need not import pathlib."""
+    assert "pass" == run(str(artefact.path), RunOptions(data=data)).verdict
+
+
+@pytest.mark.parametrize("package", [refold, refoldc])
+def test_packages_list_their_public_names(package: ModuleType) -> None:
+    """Also those that are imported on first use."""
+    assert sorted(package.__all__) == dir(package)

@@ -107,7 +107,8 @@ def test_without_a_compiler_the_user_is_told_how_to_get_one(bin_folder: Path) ->
     """By the system's packages or by pip."""
     assert not list(bin_folder.iterdir())
     with pytest.raises(
-        UserError, match=r"no C compiler: .*apt install gcc.*pip install refold\[zig\]"
+        UserError,
+        match=r"no C compiler: .*apt install gcc.*pip install 'refold\[zig\]'",
     ):
         find_compiler(HOST)
 

@@ -12,9 +12,11 @@ import onnx
 from numpy.typing import NDArray
 
 from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.ir import F32, F64, I64, Node, Pads, Pick, Shape
+from refoldc.ir import F32, F64, I64, Conv, Dense, Node, Pads, Pick, Pool, Shape
+from refoldc.verify import check_sizes
 
 NO_PADS: Pads = (0, 0, 0, 0)
+LONGEST_NAME = 1000
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ class Builder:
         values: Every other tensor imported so far, by ONNX name.
         nodes: Made so far, in execution order.
         shapes: Channel-last, of every tensor made so far.
+        folded: Elements of the constants that were computed.
     """
 
     def __init__(self, opset: int, batch: int) -> None:
@@ -162,6 +165,7 @@ class Builder:
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
+        self.folded = 0
         self._names: set[str] = set()
 
     # --- reading ---
@@ -247,13 +251,20 @@ class Builder:
                 f"node '{node.name}' produces an empty tensor {_batched(dims)}: the "
                 "input is too small for this network"
             )
+        sizes = (*_sizes(node), *(result.shape if len(dims) == 3 else ()))
+        check_sizes(f"node '{node.name}'", sizes, result.shape)
+        _check_finite(node)
         self.nodes.append(node)
         self.shapes[node.output] = result.shape
         self.values[output] = result
 
     def node_name(self, node: OnnxNode) -> str:
-        """A name for a float node, unique within the graph."""
-        return self._unique(node.name)
+        """A name for a float node, unique within the graph.
+
+        It names a member of golden.npz: zip archives end names at a NUL and hold
+        up to 64 KiB of them.
+        """
+        return self._unique(node.name.replace("\0", "_")[:LONGEST_NAME])
 
     def _unique(self, base: str) -> str:
         name, count = base, 1
@@ -376,6 +387,26 @@ class Builder:
     def alias(self, node: OnnxNode, value: Value) -> None:
         """Let the node's output stand for a tensor that exists already."""
         self.values[node.outputs[0]] = value
+
+
+def _sizes(node: Node) -> tuple[int, ...]:
+    """What the firmware keeps of a node besides its tensors' shapes."""
+    if isinstance(node, Conv):
+        return *node.weights.shape, *node.stride, *node.dilation, *node.pads
+    if isinstance(node, Pool):
+        return *node.kernel, *node.stride, *node.pads
+    return node.weights.shape if isinstance(node, Dense) else ()
+
+
+def _check_finite(node: Node) -> None:
+    """Attributes and constants merged into finite weights may make them infinite."""
+    if not isinstance(node, (Conv, Dense)):
+        return
+    if not (np.isfinite(node.weights).all() and np.isfinite(node.bias).all()):
+        raise BadModel(
+            f"node '{node.name}': its weights or bias become NaN or infinite with "
+            f"what {' and '.join(node.onnx_nodes)} applies to them; the file is damaged"
+        )
 
 
 def per_channel(node: OnnxNode, array: NDArray[Any], channels: int, what: str) -> F64:

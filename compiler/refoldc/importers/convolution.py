@@ -88,8 +88,12 @@ def import_batch_norm(builder: Builder, node: OnnxNode) -> None:
         for i, what in enumerate(("scale", "bias", "mean", "variance"), start=1)
     )
     epsilon = float(node.attributes.get("epsilon", 1e-5))
-    if (variance + epsilon <= 0).any():
-        raise BadModel(f"{node.where}: its variance is negative; the file is damaged")
+    if not (np.isfinite(epsilon) and (variance + epsilon > 0).all()):
+        raise BadModel(
+            f"{node.where}: divides by the root of variance + epsilon, which is not "
+            f"positive (least variance {variance.min():g}, epsilon {epsilon:g}): the "
+            "file is damaged, or a channel is dead and epsilon 0: give it an epsilon"
+        )
     norm = BatchNorm(
         name=builder.node_name(node),
         inputs=(value.name,),

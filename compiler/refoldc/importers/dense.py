@@ -30,7 +30,9 @@ def import_gemm(builder: Builder, node: OnnxNode) -> None:
             f"its bias has shape {list(bias.shape)}",
             f"expected one number for each of the {outputs} outputs",
         ) from None
-    _emit(builder, node, alpha * weights, beta * spread)
+    with np.errstate(over="ignore", invalid="ignore"):  # judged by builder.emit
+        weights, bias = alpha * weights, beta * spread
+    _emit(builder, node, weights, bias)
 
 
 @operator("MatMul")

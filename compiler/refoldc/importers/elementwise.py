@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from refoldc.errors import BadModel
 from refoldc.formula import Call, X, constant
 from refoldc.importers.builder import Builder, OnnxNode, elements
 from refoldc.importers.pointwise import apply
@@ -41,7 +42,7 @@ def import_clip(builder: Builder, node: OnnxNode) -> None:
     if low == -np.inf and high == np.inf:
         builder.alias(node, builder.value(node))
         return
-    if low != 0.0 or high <= 0.0:
+    if low != 0.0 or not high > 0.0:
         apply(builder, node, Call("Clip", (X, constant(low), constant(high))))
         return
     _clamp(builder, node, Bounds(low, high))
@@ -54,7 +55,12 @@ def _limit(builder: Builder, node: OnnxNode, index: int) -> float:
         limit = float(node.attributes.get(name, unlimited))
     else:
         given = builder.optional_weights(node, index + 1, f"{name} limit")
-        limit = unlimited if given is None else float(given.reshape(-1)[0])
+        if given is not None and given.size != 1:
+            raise BadModel(
+                f"{node.where}: its {name} limit has shape {list(given.shape)}, "
+                "expected one number: the model contradicts itself"
+            )
+        limit = unlimited if given is None else float(given.item())
     largest = float(np.finfo(np.float32).max)  # how exporters write "no limit"
     return unlimited if abs(limit) >= largest else limit
 

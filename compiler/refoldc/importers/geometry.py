@@ -101,6 +101,11 @@ def _pair(node: OnnxNode, name: str, default: Pair | None) -> Pair:
 def _pads(node: OnnxNode, plain: Window, size: Pair) -> Pads:
     mode = node.attributes.get("auto_pad", "NOTSET")
     if mode in ("SAME_UPPER", "SAME_LOWER"):
+        if plain.dilation != (1, 1):
+            raise node.refuse(
+                f"combines auto_pad {mode} with dilations",
+                "ONNX Runtime does not execute it: write the pads out",
+            )
         heights, widths = (_same(plain, size, axis, mode) for axis in (0, 1))
         return heights[0], widths[0], heights[1], widths[1]
     if mode == "VALID":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from pathlib import Path
 from typing import Literal
@@ -10,20 +11,23 @@ import click
 
 from refoldc.artefact import Artefact
 from refoldc.errors import BoundMissed
-from refoldc.inspection import inspect_model
+from refoldc.fold import fold
+from refoldc.importer import import_proto
+from refoldc.loading import load_onnx
 from refoldc.memory import Limits
 from refoldc.options import CompileOptions
 from refoldc.pipeline import compile_model
 
-from refold.agreement import agreement
+from refold.agreement import LOW, agreement
 from refold.boards import Board, load_board
 from refold.bounds import parse_bound
 from refold.cli.options import FOLDER, MODEL, floats
 from refold.console import watching
 from refold.data import load_data
-from refold.inputs import model_input
 
 AGREEMENT_IMAGES = 128
+
+_logger = logging.getLogger(__name__)
 
 
 @click.command(name="compile")
@@ -119,7 +123,8 @@ def command(
     """
     bounds = [parse_bound(text, metrics=("agreement",)) for text in fail_under]
     limits = None if board is None else board_limits(load_board(board))
-    shape = inspect_model(model).input_shape
+    graph = fold(import_proto(load_onnx(model), model.stem))
+    shape = graph.shapes[graph.input]
     options = CompileOptions(
         mean=mean,
         std=std,
@@ -129,19 +134,21 @@ def command(
         calibration=calibration,
         targets=targets,
     )
-    mode = options.for_input(shape).input
+    options.for_input(shape)  # before reading data: it may not fit the model
     with watching() as watch:
         watch.stage(f"reading {calib}")
         data = load_data(calib, split="train", limit=calib_images, shape=shape)
-        images = model_input(str(mode), data.images)
         artefact = compile_model(
-            model, images, output, options=options, limits=limits, progress=watch.stage
+            *(model, data.images, output),
+            options=options,
+            limits=limits,
+            progress=watch.stage,
         )
         watch.stage("comparing with the float model")
         sample = data.images[:AGREEMENT_IMAGES]
         agreed = agreement(model, artefact, sample)
     _summarise(artefact, agreed, len(sample))
-    for notice in dict.fromkeys((*options.notices(shape), *artefact.manifest.notices)):
+    for notice in artefact.manifest.notices:
         click.echo(f"note: {notice}")
     for bound in bounds:
         if not bound.holds(agreed):
@@ -173,4 +180,13 @@ def _summarise(artefact: Artefact, agreed: float, images: int) -> None:
         f"memory: {memory.weights_bytes:,} bytes of constants, {memory.arena_bytes:,} "
         f"bytes of RAM, {memory.adapt_state_bytes:,} of them adaptation state"
     )
-    click.echo(f"same class as the float model: {agreed:.1f} % of {images} images")
+    what = "class" if len(manifest.output.shape) == 1 else "largest output"
+    click.echo(f"same {what} as the float model: {agreed:.1f} % of {images} images")
+    if agreed < LOW:
+        _logger.warning(
+            "the int8 network answers otherwise than the float model on %.1f %% of the "
+            "images: calibrate with real images like those of the device, 256 or more, "
+            "normalised as in training (--mean, --std), and try --calibration "
+            "percentile:99.99",
+            100 - agreed,
+        )

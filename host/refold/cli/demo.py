@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from refold.cli.options import FOLDER
-from refold.cli.run import EXIT_CODES
+from refold.cli.run import exit_code
 from refold.console import show_result, watching
 from refold.demo import demo
 
@@ -35,4 +35,4 @@ def command(output: Path) -> int:
         f"next: refold run {output / 'artefact'} --data digits --severity 3 "
         "--adapt 'off,forge,forge:rule=published'"
     )
-    return EXIT_CODES[result.verdict]
+    return exit_code(result)

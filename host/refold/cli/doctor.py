@@ -10,6 +10,7 @@ import click
 from rich.table import Table
 
 from refold.boards import DEFAULT_BOARD, load_board
+from refold.cli.group import CONFIG, read_config
 from refold.console import OUT
 from refold.errors import UserError
 from refold.resources import boards_dir, bundled_model, firmware_dir
@@ -51,12 +52,23 @@ def _needed() -> Iterator[Finding]:
         yield "C compiler", False, str(error)
     else:
         yield "C compiler", True, " ".join(compiler.command)
+    if CONFIG.is_file():
+        yield _config()
     for locate in (firmware_dir, boards_dir, bundled_model):
         name = locate.__name__.replace("_", " ")
         try:
             yield name, True, str(locate())
         except UserError as error:
             yield name, False, str(error)
+
+
+def _config() -> Finding:
+    """Read refold.toml as every other command does."""
+    try:
+        read_config(CONFIG, click.get_current_context().find_root())
+    except UserError as error:
+        return str(CONFIG), False, str(error)
+    return str(CONFIG), True, str(CONFIG.absolute())
 
 
 def _optional() -> Iterator[Finding]:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.logging import RichHandler
 
 from refoldc.version import VERSION
 
@@ -38,6 +36,19 @@ class LazyGroup(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Take the defaults from refold.toml, unless the command needs none.
+
+        A fault in the file must not keep its author from help and diagnosis.
+        """
+        name, command, rest = super().resolve_command(ctx, args)
+        helped = name == "doctor" or not {"-h", "--help"}.isdisjoint(rest)
+        if CONFIG.is_file() and not (helped or ctx.resilient_parsing):
+            ctx.default_map = read_config(CONFIG, ctx)
+        return name, command, rest
+
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-v", "--verbose", count=True, help="Say what is done; twice: all of it.")
@@ -47,22 +58,25 @@ class LazyGroup(click.Group):
     help="Write a full log there.",
 )
 @click.version_option(VERSION, prog_name="refold")
-@click.pass_context
-def refold(ctx: click.Context, verbose: int, log_file: Path | None) -> None:
+def refold(verbose: int, log_file: Path | None) -> None:
     """Compile BatchNorm networks to int8 C that adapts itself, and measure it.
 
     Options given again and again may sit in refold.toml in the working directory:
     one table a command, one key an option.
     """
     _log(verbose, log_file)
-    if CONFIG.is_file():
-        ctx.default_map = read_config(CONFIG, ctx)
+
+
+class _Terminal(logging.Handler):
+    """Writes ``warning: ...`` to stderr, above a progress bar if there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"{record.levelname.lower()}: {self.format(record)}", err=True)
 
 
 def _log(verbose: int, log_file: Path | None) -> None:
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
-    console = RichHandler(level=level, show_path=False, console=Console(stderr=True))
-    handlers: list[logging.Handler] = [console]
+    handlers: list[logging.Handler] = [_Terminal(level)]
     if log_file is not None:
         try:
             handlers.append(logging.FileHandler(log_file, mode="w", encoding="utf-8"))

@@ -5,58 +5,72 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.table import Table
 
 from refoldc.inspection import Inspection, LayerInfo, inspect_model
 
 from refold.cli.options import MODEL
+from refold.columns import Column, table
 from refold.console import OUT
 
 
 @click.command(name="inspect")
 @click.argument("model", type=MODEL)
 def command(model: Path) -> int:
-    """Show a model's layers, cost and recalibration sites, and what will not compile.
+    """Show a model's layers, cost and recalibration sites, or what will not compile.
 
-    Exits 2 where the model does not compile.
+    A terminal gets what fits, a file or pipe everything. Exits 2 where the model
+    does not compile.
     """
     inspection = inspect_model(model)
-    OUT.print(layer_table(inspection))
+    for problem in inspection.problems:
+        click.echo(f"will not compile: {problem}", err=True)
+    if inspection.problems:
+        return 2
+    _show(inspection, OUT.width if OUT.is_terminal else None)
+    return 0
+
+
+def _show(inspection: Inspection, width: int | None) -> None:
     sites = inspection.sites
+    click.echo(f"{inspection.name}: input {_spell(inspection.input_shape)}")
+    click.echo("\n".join(table(layer_columns(inspection.layers), width)))
     click.echo(
         f"{inspection.macs:,} MACs, {inspection.parameters:,} parameters, "
         f"{len(sites)} recalibration sites with "
         f"{sum(site.shape[-1] for site in sites):,} channels"
     )
+    if not all(site.default_on for site in sites):
+        click.echo("note: sites with one position an image are off by default")
     for notice in inspection.notices:
         click.echo(f"note: {notice}")
-    for problem in inspection.problems:
-        click.echo(f"will not compile: {problem}", err=True)
-    return 2 if inspection.problems else 0
 
 
-def layer_table(inspection: Inspection) -> Table:
+def layer_columns(layers: tuple[LayerInfo, ...]) -> list[Column]:
     """Return one row a layer."""
-    shape = " x ".join(map(str, inspection.input_shape))
-    table = Table(title=f"{inspection.name}: input {shape}")
-    for title in ("layer", "op", "output", "MACs", "parameters", "site", "why"):
-        number = title in ("MACs", "parameters")
-        table.add_column(title, justify="right" if number else "left")
-    for layer in inspection.layers:
-        table.add_row(
-            layer.name,
-            layer.op,
-            " x ".join(map(str, layer.shape)),
-            f"{layer.macs:,}",
-            f"{layer.parameters:,}",
-            _site(layer),
-            layer.reason,
-        )
-    return table
+    return [
+        Column("layer", tuple(layer.name for layer in layers)),
+        Column("op", tuple(layer.op for layer in layers)),
+        Column("output", tuple(_spell(layer.shape) for layer in layers), spare=True),
+        _numbers("MACs", [layer.macs for layer in layers]),
+        _numbers("parameters", [layer.parameters for layer in layers]),
+        Column("site", tuple(map(_site, layers))),
+        Column("why", tuple(map(_why, layers))),
+    ]
+
+
+def _numbers(title: str, values: list[int]) -> Column:
+    return Column(title, tuple(f"{v:,}" for v in values), right=True, spare=True)
+
+
+def _spell(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
 
 
 def _site(layer: LayerInfo) -> str:
     if layer.site is None:
         return ""
-    off = "" if layer.default_on else ", off by default"
-    return f"{layer.site}: {layer.targets} targets{off}"
+    return f"{layer.site}" if layer.default_on else f"{layer.site} (off)"
+
+
+def _why(layer: LayerInfo) -> str:
+    return ", ".join(filter(None, (layer.reason, layer.targets)))

@@ -18,12 +18,15 @@ from refold.result import load_result
     "-o",
     "--output",
     type=FILE,
-    default=Path("report.html"),
+    default=Path("refold-report.html"),
     show_default=True,
     help="Where to write the page.",
 )
 def command(results: tuple[Path, ...], output: Path) -> int:
-    """Show results side by side, on the terminal and as an HTML page."""
+    """Show results side by side, on the terminal and as an HTML page.
+
+    A page that is there already is replaced.
+    """
     named = [(_name(path, results), load_result(path)) for path in results]
     for _, result in named:
         show_result(result)

@@ -7,14 +7,17 @@ from typing import Literal
 
 import click
 
+from refold.cli import INTERRUPTED
 from refold.cli.options import FILE, FOLDER, board_option
 from refold.console import show_result, watching
+from refold.job import DEFAULT_MODES
 from refold.junit import write_junit
 from refold.report import write_report
-from refold.result import Result, Verdict, write_result
+from refold.result import Result, Verdict, check_place, write_result
 from refold.runner import RunOptions, run
 from refold.schedule import Schedule
 
+TIMES = click.IntRange(1, 1000)
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0}
 
 
@@ -33,8 +36,7 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option("--severity", type=click.IntRange(1, 5), default=5, show_default=True)
 @click.option(
     "--adapt",
-    default="off,forge",
-    show_default=True,
+    show_default=f"{DEFAULT_MODES}; off where the model cannot adapt",
     metavar="MODES",
     help="Modes to compare, such as off,forge,forge:a=0.7;stats=exact.",
 )
@@ -52,8 +54,8 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
     metavar="N",
     help="Change the corruption after N images (continual).",
 )
-@click.option("--rounds", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--rounds", type=TIMES, default=1, show_default=True)
+@click.option("--repeats", type=TIMES, default=1, show_default=True)
 @click.option("--shuffle", is_flag=True, help="Another order of images each repeat.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
@@ -77,7 +79,7 @@ def command(
     port: str | None,
     corruptions: str,
     severity: int,
-    adapt: str,
+    adapt: str | None,
     images: int | None,
     stream: Literal["reset", "continual"],
     switch_every: int | None,
@@ -94,7 +96,9 @@ def command(
     """Stream images through a board's firmware and score the replies.
 
     DIR is what 'refold compile' wrote; the firmware is built into it where it is
-    missing.
+    missing. Exits 0 where all is well, 1 where a bound or parity is missed, 2 where
+    the input is at fault, 3 where the board was lost, and 130 after Ctrl-C; the last
+    two keep the results so far.
     """
     options = RunOptions(
         data=data,
@@ -115,11 +119,19 @@ def command(
         check=check,
         fail_under=fail_under,
     )
+    for file in (json_file, html_file, junit_file):
+        if file is not None:
+            check_place(file)
     with watching() as watch:
         result = run(artefact, options, watch=watch)
     save(result, json_file=json_file, html_file=html_file, junit_file=junit_file)
     show_result(result)
-    return EXIT_CODES[result.verdict]
+    return exit_code(result)
+
+
+def exit_code(result: Result) -> int:
+    """Return what a command that shows ``result`` exits with."""
+    return INTERRUPTED if result.interrupted else EXIT_CODES[result.verdict]
 
 
 def save(

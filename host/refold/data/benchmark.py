@@ -34,7 +34,7 @@ def load_cifar100c(request: Request) -> DataSet:
 
 def _load_arrays(request: Request, classes: tuple[str, ...]) -> DataSet:
     folder = request.path
-    labels = as_labels(_open_array(request, folder / "labels.npy"))
+    labels = as_labels(_open_array(request, folder / "labels.npy"), request.spec)
     present = [name for name in CORRUPTIONS if (folder / f"{name}.npy").exists()]
     if not present:
         raise UserError(

@@ -86,7 +86,7 @@ def _read_batches(
     labels: list[I64] = []
     for name in _BATCHES[request.split]:
         try:
-            pixels, classes = _parse_batch(read(path, name))
+            pixels, classes = _parse_batch(request, read(path, name))
         except (OSError, EOFError, KeyError, ValueError, *_UNREADABLE) as error:
             raise UserError(
                 f"{request.spec}: {name} of {path} cannot be read ({error}); expected "
@@ -109,11 +109,11 @@ def _read_batches(
 _UNREADABLE = (pickle.UnpicklingError, tarfile.TarError, AttributeError, TypeError)
 
 
-def _parse_batch(content: bytes) -> tuple[U8, I64]:
+def _parse_batch(request: Request, content: bytes) -> tuple[U8, I64]:
     """Give images [N, 32, 32, 3] and labels [N] of one batch."""
     batch = _Batch(BytesIO(content), encoding="bytes").load()
     planes = np.asarray(batch[b"data"], np.uint8).reshape(-1, 3, 32, 32)
-    return planes.transpose(0, 2, 3, 1), as_labels(batch[b"labels"])
+    return planes.transpose(0, 2, 3, 1), as_labels(batch[b"labels"], request.spec)
 
 
 def _read_loose(folder: Path, name: str) -> bytes:

@@ -46,7 +46,7 @@ class DataSet:
         images: Clean uint8 [N, H, W, C]; [0, H, W, C] where the source has only
             corrupted ones.
         labels: int64 [N], indices into ``classes``.
-        classes: Names.
+        classes: Names; none where the source only numbers them.
         ready: Corrupted images the source brings along, each uint8 [N, H, W, C];
             None where it brings none.
     """
@@ -135,11 +135,22 @@ class DataSet:
         return made
 
 
-def as_labels(values: ArrayLike) -> I64:
-    """Labels as int64 [N]."""
-    return np.asarray(values).astype(np.int64).reshape(-1)
+def as_labels(values: ArrayLike, spec: str) -> I64:
+    """Give labels, [N] or [N, 1] whole numbers from 0 on, as int64 [N].
 
-
-def numbered(labels: I64) -> tuple[str, ...]:
-    """Class names where the source has none: the numbers 0..max."""
-    return tuple(str(i) for i in range(int(labels.max(initial=0)) + 1))
+    Raises:
+        UserError: They are something else.
+    """
+    labels = np.asarray(values)
+    one_each = labels.ndim > 0 and labels.shape[1:] in ((), (1,))
+    if labels.dtype.kind not in "biu" or not one_each:
+        raise UserError(
+            f"{spec}: labels are {labels.dtype} of shape {labels.shape}; expected "
+            "whole numbers [N], classes counted from 0"
+        )
+    low, high = int(labels.min(initial=0)), int(labels.max(initial=0))
+    if low < 0 or high > np.iinfo(np.int64).max:
+        raise UserError(
+            f"{spec}: labels run from {low} to {high}; expected classes counted from 0"
+        )
+    return labels.astype(np.int64).reshape(-1)

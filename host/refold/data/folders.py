@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Iterable
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -49,10 +50,11 @@ def read_classes(request: Request, path: Path, *, resize: bool) -> DataSet:
             )
         used = round_robin(names)[: request.limit]
         images = read_images(request, tree, used, resize=resize)
+    numbers = [classes.index(class_of(name)) for name in used]
     return DataSet(
         spec=request.spec,
         images=images,
-        labels=as_labels([classes.index(class_of(name)) for name in used]),
+        labels=as_labels(numbers, request.spec),
         classes=tuple(classes),
     )
 
@@ -120,12 +122,21 @@ def _decode(request: Request, tree: Tree, name: str) -> Image.Image:
     try:
         image = Image.open(io.BytesIO(tree.read(name)))
         image.load()
-    except (UnidentifiedImageError, OSError, zipfile.BadZipFile) as error:
-        raise UserError(
-            f"{request.spec}: {name} cannot be decoded ({error}); "
-            "replace or remove the file"
-        ) from error
+    except UnidentifiedImageError as error:
+        raise _undecodable(request, name, "no image, whatever its name says") from error
+    except (OSError, zipfile.BadZipFile, *_BROKEN_IMAGE) as error:
+        raise _undecodable(request, name, str(error)) from error
     return image
+
+
+_BROKEN_IMAGE = (Image.DecompressionBombError, SyntaxError, ValueError, zlib.error)
+"""What Pillow raises, beside OSError, at files that are damaged or absurd."""
+
+
+def _undecodable(request: Request, name: str, why: str) -> UserError:
+    return UserError(
+        f"{request.spec}: {name} cannot be decoded ({why}); replace or remove the file"
+    )
 
 
 def _shape_of(image: Image.Image) -> Shape:
@@ -147,7 +158,8 @@ def _fit(
             found = (image.height, image.width, channels)
             raise UserError(
                 f"{request.spec}: {name} is {by(found)}, expected {by(shape)}; "
-                "folder:PATH with a model resizes"
+                "bring all images to one size (folder:PATH resizes them to a model's "
+                "input)"
             )
         size, method = (width, height), Image.Resampling.BILINEAR
         image = ImageOps.fit(image.convert("RGB"), size, method)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
+from math import prod
 from types import MappingProxyType
 from typing import get_args
 
@@ -12,7 +14,7 @@ import numpy as np
 
 from refold.data.benchmark import load_cifar10c, load_cifar100c, load_tiny_imagenet_c
 from refold.data.cifar import load_cifar10
-from refold.data.dataset import DataSet, as_labels
+from refold.data.dataset import DataSet
 from refold.data.digits import load_digits
 from refold.data.folders import load_folder
 from refold.data.npz import load_npz
@@ -22,27 +24,35 @@ from refold.errors import UserError
 _logger = logging.getLogger(__name__)
 
 
+RANDOM_BYTES = 1 << 30
+"""Most pixels that are made up."""
+
+
 def _load_random(request: Request) -> DataSet:
     """Make ``random:N``: uniform noise, 32x32x3 unless the model says otherwise."""
+    shape = request.shape or (32, 32, 3)
+    most = RANDOM_BYTES // prod(shape)
     try:
         count = int(request.argument)
     except ValueError:
         count = 0
-    if count < 1:
-        raise UserError(f"{request.spec}: expected random:N with N >= 1 images")
+    count = min(count, request.limit or count)
+    if not 1 <= count <= most:
+        raise UserError(
+            f"{request.spec}: expected random:N with a number of images from 1 to "
+            f"{most}, which take 1 GiB"
+        )
     _logger.warning(
         "%s is noise: ranges calibrated on it and accuracies mean nothing; "
         "use it only to see whether a model compiles and runs",
         request.spec,
     )
     rng = np.random.default_rng(0)
-    count = min(count, request.limit or count)
-    shape = (count, *(request.shape or (32, 32, 3)))
     return DataSet(
         spec=request.spec,
-        images=rng.integers(0, 256, shape, np.uint8),
-        labels=as_labels(rng.integers(0, 10, count)),
-        classes=tuple("0123456789"),
+        images=rng.integers(0, 256, (count, *shape), np.uint8),
+        labels=rng.integers(0, request.classes or 10, count),
+        classes=(),
     )
 
 
@@ -73,7 +83,12 @@ SPECS = (
 
 
 def load_data(
-    spec: str, *, split: Split, limit: int | None = None, shape: Shape | None = None
+    spec: str,
+    *,
+    split: Split,
+    limit: int | None = None,
+    shape: Shape | None = None,
+    classes: int | None = None,
 ) -> DataSet:
     """Load the images a spec names.
 
@@ -84,22 +99,31 @@ def load_data(
         limit: Most images to use: round-robin over the classes from class
             folders, else the first.
         shape: (H, W, C) the model takes; None for the data's own.
+        classes: The model tells apart; None where labels do not matter.
 
     Returns:
         At least one image.
 
     Raises:
-        UserError: The spec is unknown, or its data is missing, unreadable, empty
-            or of another shape.
+        UserError: The spec is unknown, or its data is missing, unreadable, empty,
+            too large for the memory, of another shape or of other classes.
     """
-    request = _parse(spec, split, limit, shape)
-    data = _LOADERS[spec.partition(":")[0].partition("#")[0]](request)
+    kind, request = _parse(spec, split, limit)
+    request = replace(request, shape=shape, classes=classes)
+    try:
+        data = _LOADERS[kind](request)
+    except MemoryError as error:
+        raise UserError(
+            f"{spec} does not fit into this computer's memory; use fewer images"
+        ) from error
     if not len(data.labels):
         raise UserError(f"{spec} has no images; give data with at least one")
+    request.check_labels(data.labels)
     return data
 
 
-def _parse(spec: str, split: Split, limit: int | None, shape: Shape | None) -> Request:
+def _parse(spec: str, split: Split, limit: int | None) -> tuple[str, Request]:
+    """Return the kind of source and the request to it, model aside."""
     text, given, asked = spec, False, split
     for name in get_args(Split):
         if spec.endswith(f"#{name}"):
@@ -116,4 +140,4 @@ def _parse(spec: str, split: Split, limit: int | None, shape: Shape | None) -> R
         raise UserError(f"data spec {spec!r} is incomplete or too long: write {wanted}")
     if limit is not None and limit < 1:
         raise UserError(f"{spec}: cannot use {limit} images; ask for at least 1")
-    return Request(spec, argument, asked, given, limit, shape)
+    return kind, Request(spec, argument, asked, given, limit)

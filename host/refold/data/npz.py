@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refold.corrupt import CORRUPTIONS, SEVERITIES
-from refold.data.dataset import DataSet, ReadyArrays, as_labels, numbered
+from refold.data.dataset import DataSet, ReadyArrays, as_labels
 from refold.data.request import Request, by
 from refold.errors import UserError
 
@@ -34,7 +34,7 @@ def load_npz(request: Request) -> DataSet:
             f"{request.spec}: found the arrays {', '.join(shapes) or 'none'}; "
             f"expected {_LAYOUT}"
         )
-    labels = as_labels(_read(request, path, "labels"))
+    labels = as_labels(_read(request, path, "labels"), request.spec)
     for name in ("clean", *streams.values()):
         if name in shapes:
             _check(request, name, shapes[name], len(labels))
@@ -47,7 +47,7 @@ def load_npz(request: Request) -> DataSet:
         spec=request.spec,
         images=images,
         labels=labels,
-        classes=numbered(labels),
+        classes=(),
         ready=ReadyArrays(readers) if readers else None,
     )
 
@@ -91,7 +91,7 @@ def _read(request: Request, path: Path, name: str) -> NDArray[Any]:
     """Read the first rows of one array."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            values: NDArray[Any] = arrays[name][: request.limit]
+            values: NDArray[Any] = arrays[name]
     except KeyError as error:
         raise UserError(
             f"{request.spec}: {path} has no array {name}; expected {_LAYOUT}"
@@ -101,4 +101,4 @@ def _read(request: Request, path: Path, name: str) -> NDArray[Any]:
             f"{request.spec}: array {name} of {path} cannot be read ({error}); "
             "write the file again"
         ) from error
-    return values
+    return values[: request.limit] if values.ndim else values

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from refold.errors import UserError
 
 Split = Literal["train", "test"]
@@ -24,6 +27,7 @@ class Request:
         split_given: The spec names the split itself.
         limit: Most images to use; None for all.
         shape: (H, W, C) the model takes; None for the data's own.
+        classes: The model tells apart; None where labels do not matter.
     """
 
     spec: str
@@ -31,7 +35,8 @@ class Request:
     split: Split
     split_given: bool
     limit: int | None
-    shape: Shape | None
+    shape: Shape | None = None
+    classes: int | None = None
 
     @property
     def path(self) -> Path:
@@ -44,7 +49,7 @@ class Request:
         if not path.exists():
             raise UserError(
                 f"{self.spec}: {path.absolute()} does not exist; give the path of the "
-                "data ('refold data' tells how to get public sets)"
+                "data"
             )
         return path
 
@@ -59,6 +64,18 @@ class Request:
                 f"{self.spec} has images of {by(found)}, the model takes "
                 f"{by(self.shape)} (height x width x channels); use data of that size, "
                 "or folder:PATH, which resizes"
+            )
+
+    def check_labels(self, found: NDArray[np.int64]) -> None:
+        """Compare labels, at least one, with the classes that the model tells apart.
+
+        Raises:
+            UserError: Some are of other classes.
+        """
+        if self.classes is not None and found.max() >= self.classes:
+            raise UserError(
+                f"{self.spec} has labels {found.min()}..{found.max()}, the model has "
+                f"{self.classes} outputs; use data of the model's classes"
             )
 
 
