@@ -107,14 +107,14 @@ def _sum(a: Pads, b: Pads) -> Pads:
 def import_batch_norm(builder: Builder, node: OnnxNode) -> None:
     """In inference mode; the folding is ``fold``'s work."""
     value = builder.value(node)
-    training = node.attributes.get("training_mode", 0) or any(node.outputs[1:])
+    training = node.flag("training_mode") or any(node.outputs[1:])
     if training:
         raise node.refuse(
             "is in training mode",
             "call model.eval() and export again with "
             "training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False",
         )
-    if not node.attributes.get("spatial", 1):
+    if not node.flag("spatial", default=True):
         raise node.refuse("has spatial=0", "refold needs one statistic a channel")
     gamma, beta, mean, variance = (
         reorder(

@@ -25,7 +25,7 @@ def import_max_pool(builder: Builder, node: OnnxNode) -> None:
 def import_average_pool(builder: Builder, node: OnnxNode) -> None:
     """With or without the padding counted."""
     value = builder.image(node)
-    include_pad = bool(node.attributes.get("count_include_pad", 0))
+    include_pad = node.flag("count_include_pad")
     frame = _window(node, value)
     if include_pad and frame.covered(value.spatial) != frame.pads:
         raise node.refuse(
@@ -63,7 +63,7 @@ def import_reduce_mean(builder: Builder, node: OnnxNode) -> None:
             "refold compiles means over height and width (axes 2 and 3)",
         )
     _emit(builder, node, value, "average", _whole(value))
-    if not node.attributes.get("keepdims", 1):
+    if not node.flag("keepdims", default=True):
         flatten(builder, node, builder.values[node.outputs[0]])
 
 
