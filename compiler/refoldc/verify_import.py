@@ -30,7 +30,7 @@ def verify_import(model: onnx.ModelProto, graph: Graph, *, seed: int = 0) -> flo
         The largest difference found, relative to the largest output.
 
     Raises:
-        BadModel: ONNX Runtime cannot execute the model.
+        BadModel: ONNX Runtime cannot execute the model, or it overflows.
         RuntimeError: The results differ: a bug in the importer or in ``fold``.
     """
     rng = np.random.default_rng(seed)
@@ -109,7 +109,13 @@ def _run(
             f"ONNX Runtime does not execute the model: {_first_line(error)}; check "
             "it with onnx.checker.check_model(path, full_check=True)"
         ) from error
-    return np.asarray(results[0])
+    output = np.asarray(results[0])
+    if not np.isfinite(output).all():
+        raise BadModel(
+            f"{graph.name}: the model itself answers NaN or infinity to normal random "
+            "inputs: its weights are too large, or the file is damaged"
+        )
+    return output
 
 
 def _first_line(error: Exception) -> str:

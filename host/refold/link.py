@@ -139,8 +139,9 @@ class Link:
             unfinished: Count what no delimiter has ended: of a board that speaks no
                 frames it may be all.
         """
-        words = self.stray + (self._decoder.unfinished if unfinished else b"")
-        text = _printable(words.strip(), _SHOWN_CHARACTERS)
+        rest = self._decoder.unfinished if unfinished else b""
+        words = (self.stray + rest).strip()
+        text = _printable(words, _SHOWN_CHARACTERS)
         if len(text) <= _SHOWN_CHARACTERS:
             return text
         return _printable(words, _SHOWN_CHARACTERS // len(r"\xff"))

@@ -327,6 +327,11 @@ BAD: dict[str, tuple[Build, type[RefoldcError], str]] = {
     "cycle": (lambda b: b.op("Add", "x", "y", name="y"), BadModel, "has a cycle"),
     "pads": (_conv(pads=[2**62] * 4), UnsupportedOp, "exceeds 65535"),
     "two Pads": (_far_pad, UnsupportedOp, "80006 exceeds 65535"),
+    "flag": (
+        lambda b: b.op("MaxPool", "x", kernel_shape=[2, 2], ceil_mode=18),
+        BadModel,
+        "ceil_mode is 18, expected 0 or 1",
+    ),
     "SAME, dilated": (
         _conv(auto_pad="SAME_UPPER", dilations=[2, 2]),
         UnsupportedOp,

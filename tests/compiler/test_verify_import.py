@@ -43,3 +43,11 @@ def test_a_model_that_does_not_run() -> None:
     y = padded.conv("x", 2, pads=[2] * 4, dilations=[2, 2])
     with pytest.raises(BadModel, match="ONNX Runtime does not"):
         verify_import(model, import_proto(padded.model(y), "net"))
+
+
+def test_a_model_that_overflows() -> None:
+    """NaN equals nothing; the model is at fault, not its import."""
+    b = ModelBuilder((1, 8, 8))
+    model = b.model(b.op("Conv", "x", b.const(np.full((2, 1, 3, 3), 3e38), np.float32)))
+    with pytest.raises(BadModel, match="answers NaN or infinity"):
+        verify_import(model, import_proto(model, "net"))

@@ -56,6 +56,17 @@ class OnnxNode:
         """Name of an input, '' where it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else ""
 
+    def flag(self, name: str, default: bool = False) -> bool:
+        """An attribute that ONNX writes as 0 or 1.
+
+        Raises:
+            BadModel: It is another number, which runtimes read differently.
+        """
+        value = self.attributes.get(name, int(default))
+        if value not in (0, 1):
+            raise BadModel(f"{self.where}: {name} is {value}, expected 0 or 1")
+        return bool(value)
+
     def refuse(self, found: str, remedy: str) -> UnsupportedOp:
         """The error for a use of this node that refold cannot compile."""
         return UnsupportedOp(f"{self.where}: {found}; {remedy}")

@@ -66,14 +66,14 @@ def _sum(a: Pads, b: Pads) -> Pads:
 def import_batch_norm(builder: Builder, node: OnnxNode) -> None:
     """Part of the layer before it, else a scale and offset a channel."""
     value = builder.value(node)
-    training = node.attributes.get("training_mode", 0) or any(node.outputs[1:])
+    training = node.flag("training_mode") or any(node.outputs[1:])
     if training:
         raise node.refuse(
             "is in training mode",
             "call model.eval() and export again with "
             "training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False",
         )
-    if not node.attributes.get("spatial", 1):
+    if not node.flag("spatial", default=True):
         raise node.refuse("has spatial=0", "refold needs one statistic a channel")
     if value.channel_dim != 0:
         raise node.refuse(

@@ -13,12 +13,12 @@ from refoldc.ir import F32, Dense
 @operator("Gemm")
 def import_gemm(builder: Builder, node: OnnxNode) -> None:
     """alpha * x @ B + beta * C; x is not transposed."""
-    if node.attributes.get("transA", 0):
+    if node.flag("transA"):
         raise node.refuse("transposes its input", "export it with transA=0")
     alpha = np.float32(node.attributes.get("alpha", 1.0))
     beta = np.float32(node.attributes.get("beta", 1.0))
     weights = _matrix(builder, node)
-    if not node.attributes.get("transB", 0):
+    if not node.flag("transB"):
         weights = weights.T
     outputs = weights.shape[0]
     bias = builder.optional_weights(node, 2, "bias")

@@ -80,8 +80,7 @@ def window(node: OnnxNode, size: Pair, kernel: Pair | None = None) -> Window:
         raise BadModel(f"{node.where}: kernel, strides and dilations must be positive")
     plain = Window(kernel, stride, dilation, (0, 0, 0, 0))
     pads = _pads(node, plain, size)
-    ceil = bool(node.attributes.get("ceil_mode", 0))
-    return Window(kernel, stride, dilation, pads, ceil)
+    return Window(kernel, stride, dilation, pads, node.flag("ceil_mode"))
 
 
 def _pair(node: OnnxNode, name: str, default: Pair | None) -> Pair:

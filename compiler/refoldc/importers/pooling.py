@@ -32,7 +32,7 @@ def import_max_pool(builder: Builder, node: OnnxNode) -> None:
 def import_average_pool(builder: Builder, node: OnnxNode) -> None:
     """With or without the padding counted."""
     value = builder.image(node)
-    include_pad = bool(node.attributes.get("count_include_pad", 0))
+    include_pad = node.flag("count_include_pad")
     frame = _window(node, value)
     # What a window of ceil_mode covers beyond the pads never counts.
     pads = frame.pads if include_pad else None
@@ -71,7 +71,7 @@ def import_reduce_mean(builder: Builder, node: OnnxNode) -> None:
     height, width = (n if i in stored else 1 for i, n in enumerate(value.spatial))
     frame = Window((height, width), (1, 1), (1, 1), NO_PADS)
     _emit(builder, node, value, "average", frame)
-    if not node.attributes.get("keepdims", 1):
+    if not node.flag("keepdims", default=True):
         made = builder.values[node.outputs[0]]
         kept = [i for i in range(len(made.dims)) if i not in dims]
         left = tuple(made.dims[i] for i in kept)

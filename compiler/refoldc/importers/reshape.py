@@ -39,7 +39,7 @@ def import_reshape(builder: Builder, node: OnnxNode) -> None:
     given = builder.constant(node, 1, "target shape")
     if given is None:
         raise BadModel(f"{node.where} has no target shape: the model is incomplete")
-    zero_copies = not node.attributes.get("allowzero", 0)
+    zero_copies = not node.flag("allowzero")
     target = _resolve(builder, node, value, given.reshape(-1).tolist(), zero_copies)
     if target == value.dims:
         builder.alias(node, value)

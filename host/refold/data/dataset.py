@@ -148,9 +148,9 @@ def as_labels(values: ArrayLike, spec: str) -> I64:
             f"{spec}: labels are {labels.dtype} of shape {labels.shape}; expected "
             "whole numbers [N], classes counted from 0"
         )
-    low, high = int(labels.min(initial=0)), int(labels.max(initial=0))
-    if low < 0 or high > np.iinfo(np.int64).max:
+    if labels.size and (labels.min() < 0 or labels.max() > np.iinfo(np.int64).max):
         raise UserError(
-            f"{spec}: labels run from {low} to {high}; expected classes counted from 0"
+            f"{spec}: labels run from {labels.min()} to {labels.max()}; expected "
+            "classes counted from 0"
         )
     return labels.astype(np.int64).reshape(-1)
