@@ -185,10 +185,11 @@ def _with_weights(layer: Weighted, weights: F64, bias: F64) -> Weighted:
     with np.errstate(over="ignore"):
         narrow = weights.astype(np.float32), bias.astype(np.float32)
     if not all(np.isfinite(array).all() for array in narrow):
+        merged = " and ".join(layer.onnx_nodes[1:])
         raise BadModel(
-            f"node '{layer.name}': its weights overflow once the batch normalisation "
-            "is folded in; a channel's running variance is all but zero: train on, "
-            "or prune that channel"
+            f"node '{layer.name}': its weights or bias become NaN or infinite once "
+            f"{merged} is folded in; the file is damaged, or a channel's running "
+            "variance is all but zero: prune that channel"
         )
     return replace(layer, weights=narrow[0], bias=narrow[1])
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -220,8 +222,8 @@ def test_a_shift_raises_the_score() -> None:
     assert scores[1] > 2 * scores[0]
 
 
-def test_resnet20_takes_at_most_15_ms(shared: Path) -> None:
-    """FORGE included, least processor time of 30 images, on one core."""
+def least_time(shared: Path) -> float:
+    """Least processor time of 30 ResNet-20 images in seconds, FORGE included."""
     with np.load(shared / "data/cifar10c_sev5_1000.npz") as data:
         images = data["clean"][:30]
     options = CompileOptions(mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616))
@@ -233,4 +235,14 @@ def test_resnet20_takes_at_most_15_ms(shared: Path) -> None:
         start = time.process_time()
         reference.infer(image)
         times.append(time.process_time() - start)
-    assert min(times) <= 0.015
+    return min(times)
+
+
+def test_resnet20_takes_at_most_15_ms(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On one core: BLAS threads that wait for each other would count, too."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        assert pool.submit(least_time, shared).result() <= 0.015
