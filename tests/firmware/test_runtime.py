@@ -126,7 +126,9 @@ def test_settings_change_on_the_way(runtime: c.CDLL) -> None:
         {"sites": (c.c_uint8 * 32)(8)},
         {"sites": (c.c_uint8 * 32)(*[0] * 31, 128)},
     ],
-    ids=str,
+    ids=lambda changes: " ".join(
+        f"{k}={list(v) if k == 'sites' else v}" for k, v in changes.items()
+    ),
 )
 def test_bad_settings_change_nothing(runtime: c.CDLL, changes: dict[str, Any]) -> None:
     """A field out of range is refused; configuration and state stay."""
