@@ -113,11 +113,6 @@ def render_source(graph: QGraph, plan: Plan, stamp: Stamp) -> Iterator[str]:
     """The sections of model.c."""
     yield render_stamp(graph, stamp)
     yield '#include "model.h"\n\n#include <stddef.h>'
-    yield (
-        "#if defined __GNUC__\n"
-        "#define ALIGNED __attribute__((aligned(REFOLD_ALIGNMENT)))\n"
-        "#else\n#define ALIGNED\n#endif"
-    )
     yield from render_input_table(graph)
     for index, layer in enumerate(graph.layers):
         yield "\n".join(
@@ -138,7 +133,7 @@ def render_input_table(graph: QGraph) -> Iterator[str]:
     if table is None:
         return
     yield "/* Input: uint8 pixels to int8, one table a channel. */\n" + c_array(
-        "int8_t", "input_values", table, "ALIGNED "
+        "int8_t", "input_values", table, "REFOLD_ALIGNED "
     )
     pixels = prod(graph.shapes[graph.input]) // len(table)
     fields = (

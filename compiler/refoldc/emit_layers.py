@@ -36,9 +36,9 @@ Field = tuple[str, str]
 
 def render_conv(name: str, layer: QConv, graph: QGraph) -> Lines:
     """refold_conv2d_params."""
-    yield c_array("int8_t", f"{name}_weights", stored_weights(layer), "ALIGNED ")
+    yield c_array("int8_t", f"{name}_weights", stored_weights(layer), "REFOLD_ALIGNED ")
     yield from render_packed(name, layer)
-    yield c_array("int32_t", f"{name}_offset", layer.offset, "ALIGNED ")
+    yield c_array("int32_t", f"{name}_offset", layer.offset, "REFOLD_ALIGNED ")
     yield from render_requant_arrays(name, layer.requant)
     kernel = layer.weights.shape[1:3]
     fields = (
@@ -67,9 +67,9 @@ def stored_weights(layer: QConv) -> I8:
 
 def render_dense(name: str, layer: QDense, graph: QGraph) -> Lines:
     """refold_dense_params."""
-    yield c_array("int8_t", f"{name}_weights", layer.weights, "ALIGNED ")
+    yield c_array("int8_t", f"{name}_weights", layer.weights, "REFOLD_ALIGNED ")
     yield from render_packed(name, layer)
-    yield c_array("int32_t", f"{name}_offset", layer.offset, "ALIGNED ")
+    yield c_array("int32_t", f"{name}_offset", layer.offset, "REFOLD_ALIGNED ")
     yield from render_requant_arrays(name, layer.requant)
     fields = (
         ("inputs", str(layer.weights.shape[1])),
@@ -86,7 +86,7 @@ def render_packed(name: str, layer: QLayer) -> Lines:
     """The weights for SIMD kernels, in the builds that have those."""
     packed = packed_weights(layer)
     if packed is not None:
-        array = c_array("int8_t", f"{name}_packed", packed, "ALIGNED ")
+        array = c_array("int8_t", f"{name}_packed", packed, "REFOLD_ALIGNED ")
         yield f"#if defined REFOLD_ESP32S3\n{array}\n#endif"
 
 
@@ -189,7 +189,7 @@ def render_pick(name: str, layer: QPick, graph: QGraph) -> Lines:
 
 def render_table(name: str, layer: QTable, graph: QGraph) -> Lines:
     """refold_table_params."""
-    yield c_array("int8_t", f"{name}_values", layer.table, "ALIGNED ")
+    yield c_array("int8_t", f"{name}_values", layer.table, "REFOLD_ALIGNED ")
     fields = (
         ("count", str(prod(graph.shapes[layer.output]))),
         ("channels", str(len(layer.table))),
@@ -200,8 +200,8 @@ def render_table(name: str, layer: QTable, graph: QGraph) -> Lines:
 
 def render_requant_arrays(name: str, requant: Requant) -> Lines:
     """Multipliers and biases."""
-    yield c_array("int16_t", f"{name}_m", requant.m, "ALIGNED ")
-    yield c_array("int64_t", f"{name}_b", requant.b, "ALIGNED ")
+    yield c_array("int16_t", f"{name}_m", requant.m, "REFOLD_ALIGNED ")
+    yield c_array("int64_t", f"{name}_b", requant.b, "REFOLD_ALIGNED ")
 
 
 def c_requant(name: str | None, requant: Requant) -> str:
