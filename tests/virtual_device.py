@@ -242,6 +242,7 @@ class _Pty:
     def __init__(self) -> None:
         self._master, self._slave = os.openpty()
         tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
         self.url = os.ttyname(self._slave)
         self._stopped, self._stop = os.pipe()
 
@@ -253,8 +254,13 @@ class _Pty:
         return b"" if self._stopped in ready else os.read(self._master, 65536)
 
     def write(self, data: bytes) -> None:
+        """Nobody may be reading: a full pty must not outlast the test."""
         while data:
-            data = data[os.write(self._master, data) :]
+            _, ready, _ = select.select([], [self._master], [], 0.05)
+            if ready:
+                data = data[os.write(self._master, data) :]
+            elif select.select([self._stopped], [], [], 0)[0]:
+                raise EOFError
 
     def stop(self) -> None:
         os.write(self._stop, b"x")
