@@ -4,8 +4,6 @@
  */
 #include "model.h"
 
-#define ALIGNED __attribute__((aligned(REFOLD_ALIGNMENT)))
-
 /* Pixel to int8: p - 128. */
 #define T4(x) (int8_t)((x)-128), (int8_t)((x)-127), (int8_t)((x)-126), (int8_t)((x)-125)
 #define T16(x) T4(x), T4((x) + 4), T4((x) + 8), T4((x) + 12)
@@ -13,7 +11,7 @@
 static const int8_t table[256] = {T64(0), T64(64), T64(128), T64(192)};
 static const refold_input_table input_table = {12, 1, table};
 
-static const ALIGNED int8_t weights[36 + REFOLD_TENSOR_SLACK] = {
+static const REFOLD_ALIGNED int8_t weights[36 + REFOLD_TENSOR_SLACK] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* */
     2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, /* */
     3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3,
@@ -22,12 +20,21 @@ static const int32_t offset[3] = {0, 0, 0};
 static const int16_t m[3] = {16384, 16384, 16384};
 static const int64_t b[3] = {0, 0, 0};
 static const refold_dense_params dense = {
-    12, 3, weights, offset, {m, b, 16, -128, 127},
+    .inputs = 12,
+    .outputs = 3,
+    .weights = weights,
+    .offset = offset,
+    .requant = {m, b, 16, -128, 127},
 };
 
 static const refold_layer layers[1] = {
-    {"logits", refold_run_dense_s32, &dense, {0, REFOLD_NO_TENSOR}, 16, 3,
-     REFOLD_NO_SITE},
+    {.name = "logits",
+     .run = refold_run_dense_s32,
+     .params = &dense,
+     .in = {0, REFOLD_NO_TENSOR, REFOLD_NO_TENSOR, REFOLD_NO_TENSOR},
+     .out = 16,
+     .out_elements = 3,
+     .site = REFOLD_NO_SITE},
 };
 
 static const refold_softmax_table softmax = {{32768}, 0};
