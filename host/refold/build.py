@@ -8,6 +8,7 @@ stale board is told.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -60,6 +61,7 @@ class _Record(msgspec.Struct, frozen=True):
     """What a finished build leaves beside its executable."""
 
     build_hash: str
+    executable_sha256: str
     code_bytes: int | None
 
 
@@ -97,15 +99,15 @@ def build(artefact: Path, board: Board, *, progress: Progress | None = None) -> 
         progress: Told about objects.
 
     Raises:
-        UserError: The directory is no artefact, there is no compiler, or it
-            refuses a source.
+        UserError: The directory is no artefact or cannot be written, there is no
+            compiler, or it refuses a source.
     """
     sites = _default_sites(artefact)
     directory = artefact / "build" / board.id
-    directory.mkdir(parents=True, exist_ok=True)
     suffix = ".exe" if os.name == "nt" else ""
     executable = directory / f"refold-{board.id}{suffix}"
     try:
+        directory.mkdir(parents=True, exist_ok=True)
         with FileLock(directory / ".lock", timeout=LOCK_S):
             record = _bring_up_to_date(artefact, board, executable, progress)
     except Timeout:
@@ -113,6 +115,11 @@ def build(artefact: Path, board: Board, *, progress: Progress | None = None) -> 
             f"{directory}: another process has been building there for {LOCK_S:g} s; "
             "end it and try again"
         ) from None
+    except OSError as error:
+        raise UserError(
+            f"cannot build in {directory}: {error}; make it a folder that can be "
+            "written, with space on its disk"
+        ) from error
     return Build(executable, record.build_hash, record.code_bytes, directory, sites)
 
 
@@ -134,15 +141,33 @@ def _bring_up_to_date(
     plan = _plan(artefact, board)
     build_hash = _digest(plan, plan.sources)[: 2 * BUILD_HASH_BYTES]
     path = executable.with_name("build.json")
-    if executable.exists() and path.exists():
-        record = msgspec.json.decode(path.read_bytes(), type=_Record)
-        if record.build_hash == build_hash:
-            return record
+    record = _read_record(path)
+    if record and record.build_hash == build_hash and _intact(executable, record):
+        return record
     objects = _compile_all(plan, build_hash, executable.parent, progress)
     _link(plan.compiler, objects, executable)
-    record = _Record(build_hash, _code_bytes(executable))
+    record = _Record(build_hash, _sha256(executable), _code_bytes(executable))
     _replace(path, msgspec.json.encode(record))
     return record
+
+
+def _read_record(path: Path) -> _Record | None:
+    """The record of an earlier build; None where there is none that is whole."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Record)
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _intact(executable: Path, record: _Record) -> bool:
+    """Tell whether it is what was linked, and may be run."""
+    runs = os.access(executable, os.X_OK)
+    return runs and _sha256(executable) == record.executable_sha256
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _plan(artefact: Path, board: Board) -> _Plan:
@@ -203,9 +228,9 @@ def _compile_all(
 def _object_cache(directory: Path) -> Path:
     """The user's cache, or ``directory`` where the home folder is read-only."""
     cache = user_cache_path("refold") / "objects"
-    try:
+    with contextlib.suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    if not os.access(cache, os.W_OK):
         cache = directory / "objects"
         cache.mkdir(exist_ok=True)
     return cache

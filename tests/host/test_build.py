@@ -116,6 +116,43 @@ def test_what_is_up_to_date_is_left_alone(
     assert [] == calls
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"build_hash": 1}'])
+def test_a_damaged_record_is_made_again(
+    content: str, firmware: Path, artefact: Path
+) -> None:
+    """What an interrupted copy left of build.json costs a link, no traceback."""
+    first = build(artefact, BOARD)
+    record = artefact / "build/toy/build.json"
+    whole = record.read_bytes()
+    record.write_text(content)
+    assert first == build(artefact, BOARD)
+    assert whole == record.read_bytes()
+
+
+@pytest.mark.parametrize("fault", ["cut", "emptied", "one bit", "other mode", "gone"])
+def test_a_damaged_program_is_linked_again(
+    fault: str, firmware: Path, artefact: Path
+) -> None:
+    """A matching build.json does not vouch for another executable."""
+    built = build(artefact, BOARD)
+    program = built.executable
+    whole = program.read_bytes()
+    middle = len(whole) // 2
+    if fault == "cut":
+        program.write_bytes(whole[:middle])
+    elif fault == "emptied":
+        program.write_bytes(b"")
+    elif fault == "one bit":
+        flipped = bytes([whole[middle] ^ 1])
+        program.write_bytes(whole[:middle] + flipped + whole[middle + 1 :])
+    elif fault == "other mode":
+        program.chmod(0o644)
+    else:
+        program.unlink()
+    assert output(build(artefact, BOARD)) == f"{built.build_hash} 42 3"
+    assert whole == program.read_bytes()
+
+
 def test_only_what_changed_is_compiled(
     firmware: Path, artefact: Path, calls: list[str]
 ) -> None:
@@ -216,6 +253,33 @@ def test_a_read_only_home_is_no_obstacle(
     (tmp_path / "cache").write_text("a file where the cache should be")
     assert output(build(artefact, BOARD)).endswith(" 42 3")
     assert 3 == len(list(artefact.glob("build/toy/objects/*.o")))
+
+
+def test_a_read_only_cache_is_no_obstacle(
+    firmware: Path, artefact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache that exists but may not be written is passed over."""
+    cache = tmp_path / "cache/objects"
+    cache.mkdir(parents=True)
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda p, m: p != cache and allowed(p, m))
+    assert output(build(artefact, BOARD)).endswith(" 42 3")
+    assert 3 == len(list(artefact.glob("build/toy/objects/*.o")))
+
+
+@pytest.mark.parametrize("name", ["build", "build/toy", "build/toy/.lock"])
+def test_a_place_that_cannot_be_written_is_the_users(
+    name: str, firmware: Path, artefact: Path
+) -> None:
+    """A file where a folder must be, or the reverse, is named in one message."""
+    place = artefact / name
+    if name.endswith(".lock"):
+        place.mkdir(parents=True)
+    else:
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("in the way")
+    with pytest.raises(UserError, match=rf"cannot build in .*{name}.*can be written"):
+        build(artefact, BOARD)
 
 
 def test_old_objects_are_forgotten(
