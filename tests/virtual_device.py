@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from refold.facts import CHUNK_BYTES, Status
+from refold.facts import ABI, CHUNK_BYTES, Status
 from refold.protocol import DELIMITER, Frame, decode, encode
 
 BUILD = bytes(range(8))
@@ -56,7 +56,7 @@ class Script:
     die_after: int | None = None
     refuse: Status = Status.OK
     build_hash: bytes = BUILD
-    abi: int = 1
+    abi: int = ABI
     incoming: Fault = intact
     outgoing: Fault = intact
     state: bytes = bytes(5000)

@@ -20,7 +20,7 @@ from refoldc.adapt import AdaptConfig
 
 from refold.device import Device, Patience, Reply
 from refold.errors import InfraError, UserError
-from refold.facts import Method, Rule, Stats, Status
+from refold.facts import ABI, Method, Rule, Stats, Status
 from refold.link import open_link
 from refold.protocol import encode
 from refold.stream import wire_bytes
@@ -113,7 +113,7 @@ def test_another_abi_is_refused() -> None:
     """The build may be the wanted one and still be of another ABI."""
     with (
         device(VirtualDevice(Script(abi=9))) as board,
-        pytest.raises(UserError, match=r"ABI 9, .* \(ABI 1\)"),
+        pytest.raises(UserError, match=rf"ABI 9, .* \(ABI {ABI}\)"),
     ):
         board.hello()
 
@@ -347,13 +347,19 @@ def test_begin_sends_the_settings() -> None:
     """Every field of the configuration arrives, sites as a mask."""
     virtual = VirtualDevice()
     config = AdaptConfig(
-        stats="exact", interval=4, warm=16, shrinkage=0.25, momentum=0.5, sites=(1, 8)
+        stats="exact",
+        gate=False,
+        interval=4,
+        warm=16,
+        shrinkage=0.25,
+        momentum=0.5,
+        sites=(1, 8),
     )
     with device(virtual) as board:
         board.begin(config, keep_state=True)
     (fields,) = virtual.configured
     mask = b"\x02\x01" + bytes(30)
-    assert (1, Method.FORGE, Stats.EXACT, Rule.REFOLD, 4, 16, 0.25, 0.5, mask) == (
+    assert (1, Method.FORGE, Stats.EXACT, Rule.REFOLD, 0, 4, 16, 0.25, 0.5, mask) == (
         fields[1:]
     )
 
