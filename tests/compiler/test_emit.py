@@ -15,6 +15,7 @@ from emitted import EmittedModel, emit, write_sources
 from graphs import GraphBuilder, quantised, small_cnn
 
 from refoldc.ctext import c_array, c_comment, c_float, c_string
+from refoldc.facts import ABI
 from refoldc.ir import QGraph
 from refoldc.options import CompileOptions
 from refoldc.softmax import softmax_table
@@ -65,7 +66,7 @@ def test_equal_inputs_give_equal_bytes() -> None:
 def test_another_abi_does_not_compile(graph: QGraph, tmp_path: Path) -> None:
     """The message says to compile the model again."""
     sources = emit(graph)
-    header = sources.model_h.replace("REFOLD_ABI != 1", "REFOLD_ABI != 2")
+    header = sources.model_h.replace(f"REFOLD_ABI != {ABI}", "REFOLD_ABI != 99")
     source = write_sources(replace(sources, model_h=header), tmp_path)
     with pytest.raises(subprocess.CalledProcessError) as failure:
         compile_c([source], tmp_path / "m.o", flags=["-c"], include=[tmp_path])
