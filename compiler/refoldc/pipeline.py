@@ -81,7 +81,6 @@ def compile_model(
     pixels = images.dtype == np.uint8
     notices = (*given.notices(pixels=pixels), *calibration.notices, *graph.notices)
     received = device_images(graph, images[:IMAGES], options)
-    enter("measure the gate")
     graph = measure_gate(replace(graph, notices=notices), received)
     enter("plan")
     layout = plan(graph)
