@@ -70,6 +70,20 @@ class LinkSpec(_Table, frozen=True, kw_only=True):
     baud: int = 921600
 
 
+class Flash(_Table, frozen=True, kw_only=True):
+    """How the firmware gets onto the board.
+
+    Attributes:
+        method: The program that writes it.
+        chip: As that program names it.
+        bauds: Rates to try, the fastest first.
+    """
+
+    method: Literal["esptool"]
+    chip: str
+    bauds: tuple[int, ...] = (921600, 460800, 115200)
+
+
 class UsbId(_Table, frozen=True, kw_only=True):
     """USB vendor and product number of an interface that boards carry."""
 
@@ -85,7 +99,7 @@ class Board(_Table, frozen=True, kw_only=True):
         chip: What the firmware reports in its Hello.
         port: Folder of ``firmware/ports`` that is compiled in.
         usb: Interfaces by which an attached board is recognised.
-        flash: How the firmware gets onto the board; None where it does not.
+        flash: How the firmware gets onto the board; None where it is started.
         reset: How to restart it; None where a new process does.
     """
 
@@ -97,7 +111,7 @@ class Board(_Table, frozen=True, kw_only=True):
     link: LinkSpec
     memory: Memory = Memory()
     usb: tuple[UsbId, ...] = ()
-    flash: Literal["esptool"] | None = None
+    flash: Flash | None = None
     reset: Literal["classic", "usb-jtag"] | None = None
 
 
