@@ -59,7 +59,7 @@ def write_artefact(
     check_target(out)
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
     try:
-        with _replacing(out) as folder:
+        with replacing(out) as folder:
             (folder / "model.c").write_text(sources.model_c, encoding="ascii")
             (folder / "model.h").write_text(sources.model_h, encoding="ascii")
             (folder / MANIFEST).write_bytes(text + b"\n")
@@ -68,7 +68,7 @@ def write_artefact(
             save_graph(graph, folder / REFERENCE)
             _check_readable(folder)
     except OSError as error:
-        raise BadOptions(_unwritable(out, error)) from error
+        raise BadOptions(unwritable(out, error)) from error
     return Artefact(out, manifest, graph)
 
 
@@ -136,9 +136,9 @@ def check_target(out: Path) -> None:
             the working directory, or cannot be made.
     """
     try:
-        _check_place(out)
+        check_place(out)
     except OSError as error:
-        raise BadOptions(_unwritable(out, error)) from error
+        raise BadOptions(unwritable(out, error)) from error
     if out.exists() and not out.is_dir():
         raise BadOptions(
             f"{out} is a file, expected a directory to write; choose another"
@@ -150,7 +150,7 @@ def check_target(out: Path) -> None:
         )
 
 
-def _check_place(out: Path) -> None:
+def check_place(out: Path) -> None:
     """Make the directory, and take it away again, where its parent will be.
 
     Raises:
@@ -168,7 +168,7 @@ def _check_place(out: Path) -> None:
         (Path(trial) / _beside(place).relative_to(base)).mkdir(parents=True)
 
 
-def _unwritable(out: Path, error: OSError) -> str:
+def unwritable(out: Path, error: OSError) -> str:
     return (
         f"{out} cannot be written: {error.strerror}; choose a directory that can be "
         "made, on a disk with space"
@@ -176,7 +176,7 @@ def _unwritable(out: Path, error: OSError) -> str:
 
 
 @contextmanager
-def _replacing(out: Path) -> Iterator[Path]:
+def replacing(out: Path) -> Iterator[Path]:
     """A folder that takes the place of ``out`` if the block succeeds."""
     out = Path(os.path.abspath(out))
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ NEEDED = (
     "firmware/ports/xtensa_qemu/link.ld",
     "boards/native.toml",
     "models/digits.onnx",
+    "LICENSE",
 )
 
 
@@ -69,4 +70,4 @@ def test_the_sdist_is_complete(repo_root: Path, tmp_path: Path) -> None:
     sdist = build("sdist", repo_root, tmp_path)
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert set() == {*NEEDED, "LICENSE", "README.md", "pyproject.toml"} - names
+    assert set() == {*NEEDED, "README.md", "pyproject.toml"} - names
