@@ -73,6 +73,7 @@ class Chip:
         faults: One a connection to the bootloader, in order; then there are none.
         always: Instead, on every one of them.
         fastest: Baud rate above which the line damages what the chip is sent.
+        awake_after: Connections to the bootloader before the firmware answers.
         boot_log: Said to whoever listens without a word.
         connections: To the bootloader so far.
     """
@@ -82,6 +83,7 @@ class Chip:
     faults: Sequence[Fault] = ()
     always: Fault | None = None
     fastest: int = 10**7
+    awake_after: int = 0
     boot_log: bytes = b""
     connections: int = 0
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -121,7 +123,7 @@ class Chip:
                 self.connections += 1
                 planned = self.faults[number : number + 1] or (self.always,)
                 self._join(host, first, self.bootloader_port, planned[0])
-            elif first and self.firmware is not None:
+            elif first and self.firmware and self.connections >= self.awake_after:
                 port = int(self.firmware.url.rpartition(":")[2])
                 self._join(host, first, port, None)
             elif first:

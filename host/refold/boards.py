@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from refold.errors import UserError
 from refold.resources import boards_dir
 
 DEFAULT_BOARD = "native"
+FLASH_BAUDS = (921600, 460800, 115200)
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,14 +75,15 @@ class Flash(_Table, frozen=True, kw_only=True):
     """How the firmware gets onto the board.
 
     Attributes:
-        method: The program that writes it.
+        method: The program that writes it: ``esptool`` what is built,
+            ``platformio`` what the toolchain's environment builds and uploads.
         chip: As that program names it.
         bauds: Rates to try, the fastest first.
     """
 
-    method: Literal["esptool"]
+    method: Literal["esptool", "platformio"]
     chip: str
-    bauds: tuple[int, ...] = (921600, 460800, 115200)
+    bauds: Annotated[tuple[int, ...], msgspec.Meta(min_length=1)] = FLASH_BAUDS
 
 
 class UsbId(_Table, frozen=True, kw_only=True):

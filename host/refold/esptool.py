@@ -28,6 +28,9 @@ OLDEST = (5, 2)
 BEFORE = 6
 """The major version that may have changed what is relied on here."""
 
+RESET_S = 20.0
+"""Longest that a reset by watchdog may take."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -109,10 +112,17 @@ _REASONS = tuple(
 
 @dataclass(frozen=True)
 class Written:
-    """Images that were written, and those that were there already."""
+    """What esptool did.
+
+    Attributes:
+        written: Images that were written and verified.
+        unchanged: Images that were in flash already.
+        mac: Address of the chip, which tells boards apart.
+    """
 
     written: int
     unchanged: int
+    mac: str
 
 
 def check_installed() -> None:
@@ -168,7 +178,15 @@ def write(
     # Its exit code alone would do, but a false "ok" costs more than this.
     if code != 0 or unchanged + verified != len(images):
         raise _explain(code, output)
-    return Written(verified, unchanged)
+    mac = re.search(r"^MAC:\s*(\S+)", output, re.MULTILINE)
+    return Written(verified, unchanged, mac[1] if mac else "unknown")
+
+
+def reset_by_watchdog(port: str, *, chip: str) -> None:
+    """Restart a chip that is in its bootloader, where its reset line does not help."""
+    options = ("--chip", chip, "--port", port, "--no-stub", "--before", "no-reset")
+    command = [sys.executable, "-m", "esptool", *options]
+    _call([*command, "--after", "watchdog-reset", "read-mac"], RESET_S, _logger.debug)
 
 
 def _call(

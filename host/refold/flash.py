@@ -10,12 +10,13 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from refold import esptool
 from refold.board_session import hold
 from refold.boards import Board, Flash
-from refold.boot import ROM_BAUD, await_hello
+from refold.boot import ROM_BAUD, Boot
 from refold.errors import InfraError, UserError
 from refold.esptool import EsptoolError, Kind, Written
 from refold.images import FlashImages
@@ -63,15 +64,13 @@ class Flashed:
     """How it went.
 
     Attributes:
-        written: Images that were written.
-        unchanged: Images that were in flash already.
+        done: Counts of images, and which chip it was.
         baud: At which everything was written.
         failures: The tries before, as one text; empty where there were none.
         hello: What the firmware says of itself.
     """
 
-    written: int
-    unchanged: int
+    done: Written
     baud: int
     failures: str
     hello: Hello
@@ -113,11 +112,17 @@ def flash(
     esptool.check_installed()
     with hold(port):
         open_wire(port, baud=ROM_BAUD).close()  # its messages are the better ones
+        boot = Boot(
+            port,
+            board.link.baud,
+            images.build_hash or None,
+            wait_s=patience.hello_s,
+            leave_download=partial(esptool.reset_by_watchdog, chip=settings.chip),
+        )
         done, baud, failures = _write(files, settings, port, watch, patience)
-        watch.stage("waiting for the firmware's hello")
-        build_hash = images.build_hash or None
-        hello = await_hello(port, board.link.baud, build_hash, patience.hello_s)
-    return Flashed(done.written, done.unchanged, baud, _summary(failures), hello)
+        watch.stage(f"{port}: waiting for the firmware's hello")
+        hello = boot.await_hello()
+    return Flashed(done, baud, _summary(failures), hello)
 
 
 def flash_settings(board: Board) -> Flash:

@@ -17,6 +17,8 @@ NEEDED = (
     "firmware/ports/xtensa_qemu/link.ld",
     "boards/native.toml",
     "models/digits.onnx",
+    "platformio.ini",
+    "firmware/platformio/platform.json",
     "LICENSE",
 )
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from refold.boards import Board, load_board
+from refold.boards import Board, Flash, load_board
 from refold.build import build
 from refold.cli.options import FOLDER, board_option
 from refold.console import watching
 from refold.errors import UserError
 from refold.flash import Flashed, flash, flash_settings
 from refold.images import FLASH_FILE, FlashImages, Image, read_images
+from refold.pio_upload import upload
 
 
 @click.command(name="flash")
@@ -34,17 +35,29 @@ def command(artefact: Path, board: str, port: str, files: tuple[str, ...]) -> in
     reached.
     """
     target = load_board(board)
-    chip = flash_settings(target).chip
+    settings = flash_settings(target)
+    with watching() as watch:
+        if settings.method == "platformio" and not files:
+            hello = upload(artefact, target, port, watch=watch)
+            text = f"{port}: uploaded by PlatformIO"
+        else:
+            directory, images = choose(artefact, target, settings, files)
+            flashed = flash(directory, images, target, port, watch=watch)
+            hello, text = flashed.hello, summary(flashed, port)
+    click.echo(text)
+    click.echo(f"the firmware answers: {hello.chip}, build {hello.build_hash}")
+    return 0
+
+
+def choose(
+    artefact: Path, board: Board, settings: Flash, files: tuple[str, ...]
+) -> tuple[Path, FlashImages]:
+    """What to write: ``files``, or the build's images; and where their paths begin."""
     if files:
         named = tuple(parse_image(text) for text in files)
-        directory, images = Path(), FlashImages(chip=chip, build_hash="", images=named)
-    else:
-        directory = build_directory(artefact, target)
-        images = read_images(directory)
-    with watching() as watch:
-        done = flash(directory, images, target, port, watch=watch)
-    click.echo(report(done, port))
-    return 0
+        return Path(), FlashImages(chip=settings.chip, build_hash="", images=named)
+    directory = build_directory(artefact, board)
+    return directory, read_images(directory)
 
 
 def build_directory(artefact: Path, board: Board) -> Path:
@@ -75,11 +88,11 @@ def parse_image(text: str) -> Image:
     return image
 
 
-def report(done: Flashed, port: str) -> str:
-    """What was done, for people."""
-    after = f", after {done.failures}" if done.failures else ""
+def summary(flashed: Flashed, port: str) -> str:
+    """What was written, for people."""
+    done = flashed.done
+    after = f", after {flashed.failures}" if flashed.failures else ""
     return (
-        f"{port}: {done.written} images written at {done.baud} baud{after}, "
-        f"{done.unchanged} were there already\n"
-        f"the firmware answers: build {done.hello.build_hash}, chip {done.hello.chip}"
+        f"{port}: chip {done.mac}: {done.written} images written and verified at "
+        f"{flashed.baud} baud{after}; {done.unchanged} unchanged"
     )
