@@ -269,6 +269,8 @@ def model_fields(graph: QGraph, plan: Plan) -> Fields:
     yield "output_zero_point", str(output.zero_point)
     yield "output_scale", c_float(float(np.float32(output.scale)))
     yield "softmax", "&softmax"
+    yield "gate_level", c_float(float(np.float32(graph.gate_level)))
+    yield "gate_noise", c_float(float(np.float32(graph.gate_noise)))
     yield "activation_bytes", str(plan.activation_bytes)
     yield "scratch_bytes", str(plan.scratch_bytes)
     yield "site_channels", str(sum(widths))

@@ -401,7 +401,8 @@ class InputSpec:
 class QGraph:
     """An integer network; ``quants`` and ``shapes`` cover every tensor.
 
-    The logits tensor's scale is ``output_scale`` of its int32 values.
+    The logits tensor's scale is ``output_scale`` of its int32 values. Clean windows
+    of n images score about ``gate_level + gate_noise / n``.
     """
 
     name: str
@@ -414,6 +415,8 @@ class QGraph:
     onnx_input: str
     onnx_output: str
     softmax: bool = False
+    gate_level: float = 0.0
+    gate_noise: float = 0.0
     notices: tuple[str, ...] = field(default=())
 
     @property

@@ -22,6 +22,7 @@ from refoldc.input_spec import encode_tensor
 from refoldc.ir import QGraph
 from refoldc.loading import load_onnx
 from refoldc.manifest import make_manifest
+from refoldc.measure_gate import IMAGES, measure_gate
 from refoldc.memory import Limits, check_fits, measure
 from refoldc.options import CompileOptions
 from refoldc.plan import plan
@@ -87,7 +88,8 @@ def compile_model(
     graph = verify(quantise(targeted, calibration, options))
     pixels = images.dtype == np.uint8
     notices = (*given.notices(pixels=pixels), *calibration.notices, *graph.notices)
-    graph = replace(graph, notices=notices)
+    received = device_images(graph, images[:IMAGES], options)
+    graph = measure_gate(replace(graph, notices=notices), received)
     enter("plan")
     layout = plan(graph)
     memory = measure(graph, layout)
@@ -102,7 +104,7 @@ def compile_model(
         graph=graph,
         sources=emit_model(graph, layout, memory, stamp=stamp),
         qdq=qdq_model(graph),
-        golden=golden(graph, device_images(graph, images[:GOLDEN_IMAGES], options)),
+        golden=golden(graph, received[:GOLDEN_IMAGES]),
     )
 
 

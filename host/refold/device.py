@@ -141,6 +141,7 @@ class Device:
             facts.Method[config.method.upper()],
             facts.Stats[config.stats.upper()],
             facts.Rule[config.rule.upper()],
+            config.gate,
             config.interval,
             config.warm,
             config.shrinkage,

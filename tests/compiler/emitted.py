@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from refoldc.adapt import AdaptConfig
 from refoldc.emit import Sources, Stamp, emit_model
-from refoldc.facts import SITE_MASK_BYTES, Method, Rule, Stats
+from refoldc.facts import SITE_MASK_BYTES, Gate, Method, Rule, Stats
 from refoldc.ir import QGraph
 from refoldc.memory import measure
 from refoldc.plan import plan
@@ -32,7 +32,10 @@ class Config(ctypes.Structure):
     """refold_adapt_config."""
 
     _fields_ = (
-        *((name, ctypes.c_uint8) for name in ("method", "stats", "rule", "interval")),
+        *(
+            (name, ctypes.c_uint8)
+            for name in ("method", "stats", "rule", "gate", "interval")
+        ),
         ("warm", ctypes.c_uint16),
         ("shrinkage", ctypes.c_float),
         ("momentum", ctypes.c_float),
@@ -48,6 +51,7 @@ class Report(ctypes.Structure):
         ("adapt_us", ctypes.c_uint32),
         ("infer_us", ctypes.c_uint32),
         ("adapted", ctypes.c_uint8),
+        ("gate", ctypes.c_uint8),
     )
 
 
@@ -126,6 +130,7 @@ class EmittedModel:
             Method[config.method.upper()],
             Stats[config.stats.upper()],
             Rule[config.rule.upper()],
+            config.gate,
             config.interval,
             config.warm,
             config.shrinkage,
@@ -149,7 +154,10 @@ class EmittedModel:
         )
         assert status == 0
         report = self.runtime.refold_last(self._context).contents
-        return Outcome(logits, np.float32(report.shift_score), bool(report.adapted))
+        gate = None if report.gate == Gate.NONE else report.gate == Gate.OPEN
+        return Outcome(
+            logits, np.float32(report.shift_score), bool(report.adapted), gate
+        )
 
     def trace(self, image: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Run one image and collect every layer's output."""

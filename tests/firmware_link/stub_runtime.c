@@ -59,6 +59,7 @@ refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
     ctx->report.infer_us = 500;
     ctx->report.adapt_us = 20;
     ctx->report.adapted = ctx->config.method != REFOLD_METHOD_OFF;
+    ctx->report.gate = REFOLD_GATE_NONE;
     return REFOLD_OK;
 }
 
