@@ -9,7 +9,6 @@
 #ifndef REFOLD_PACE_FACTOR_H
 #define REFOLD_PACE_FACTOR_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Most dimensions with a full covariance. */
@@ -18,8 +17,11 @@
 #define REFOLD_FACTOR_FLOATS(d) \
     ((uint32_t)(d) <= REFOLD_FULL_DIMENSION ? (uint32_t)(d) * ((d) + 1) / 2 : (uint32_t)(d))
 
-/* A = value * I. Also starts a symmetric matrix for refold_factor_add_outer. */
-void refold_factor_set(float *a, uint32_t d, float value);
+/* A = 0, of either kind of matrix below. */
+void refold_factor_clear(float *a, uint32_t d);
+
+/* A += value * I. */
+void refold_factor_add_diagonal(float *a, uint32_t d, float value);
 
 /* y = A z; y may be z. */
 void refold_factor_apply(const float *a, uint32_t d, const float *z, float *y);

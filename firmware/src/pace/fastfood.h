@@ -24,7 +24,7 @@ uint32_t refold_fastfood_floats(uint32_t outputs);
 /*
  * theta[0..outputs) = P(v). theta[n] doubles as scratch: what lies past outputs
  * means nothing. v [inputs] must not overlap it. About 2 n log2(n) additions and
- * 3n/4 evaluations of Philox.
+ * n/4 evaluations of Philox.
  */
 void refold_fastfood_project(const refold_fastfood *map, const float *v,
                              float *theta);
