@@ -187,7 +187,7 @@ class CmaRun:
     def tell(self, losses: NDArray[Any]) -> None:
         """refold_cma_tell."""
         self.lib.refold_cma_tell(
-            c.byref(self.c), address(np.asarray(losses, np.float32))
+            c.byref(self.c), guard(np.asarray(losses, np.float32)).pointer
         )
 
     @property
