@@ -21,27 +21,18 @@ void refold_window_add(refold_window *window, const int64_t *s1, const int64_t *
     }
 }
 
-/* S1 / n, rounded to the nearest integer, halves up. */
-static int64_t nearest_mean(int64_t s1, int64_t n)
-{
-    int64_t numerator = 2 * s1 + n;
-    int64_t quotient = numerator / (2 * n);
-
-    return quotient - (numerator % (2 * n) < 0);
-}
-
 /*
- * Moments about the integer next to the mean, exact until the divisions. With
- * |f| <= 1/2 the mean square of integers is at least |f|, so that the difference
- * below loses one bit at most.
+ * Moments about an integer next to the mean, exact until the divisions. Rounding
+ * leaves |f| < 0.51, and integers of mean f have a mean square of at least |f|, so
+ * that the difference below loses little more than one bit.
  */
 refold_channel_moments refold_window_moments(const refold_window *window, uint32_t c)
 {
     int64_t n = window->count;
     int64_t s1 = window->s1[c];
-    int64_t centre = nearest_mean(s1, n);
-    int64_t squares = window->s2[c] - 2 * centre * s1 + n * centre * centre;
     float count = (float)window->count;
+    int64_t centre = refold_floor((float)s1 / count + 0.5f);
+    int64_t squares = window->s2[c] - 2 * centre * s1 + n * centre * centre;
     float f = (float)(s1 - centre * n) / count;
     float h = 0.5f - refold_pow2(-(window->stat_shift + 1));
     refold_channel_moments moments;
