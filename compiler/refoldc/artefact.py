@@ -29,6 +29,7 @@ MANIFEST = "refold.json"
 REFERENCE = "reference.npz"
 GOLDEN = "golden.npz"
 GOLDEN_INPUT = "input"
+LAYERS = "layers.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +49,14 @@ def write_artefact(
     sources: Sources,
     qdq: onnx.ModelProto,
     golden: Mapping[str, np.ndarray],
+    layers: Mapping[str, np.ndarray] | None = None,
 ) -> Artefact:
     """Write an artefact to ``out``, replacing one that is there.
+
+    Args:
+        out: The directory.
+        manifest, graph, sources, qdq, golden: What it holds.
+        layers: What else to write for debugging, see ``compare.layer_tensors``.
 
     Raises:
         BadOptions: ``out`` is in the way, see :func:`check_target`, or the disk
@@ -65,6 +72,8 @@ def write_artefact(
             (folder / MANIFEST).write_bytes(text + b"\n")
             (folder / "model.int8.onnx").write_bytes(qdq.SerializeToString())
             write_npz(folder / GOLDEN, golden)
+            if layers is not None:
+                write_npz(folder / LAYERS, layers)
             save_graph(graph, folder / REFERENCE)
             _check_readable(folder)
     except OSError as error:

@@ -24,8 +24,8 @@ from refoldc.float_export import (
     float_model,
     open_session,
 )
-from refoldc.input_spec import normalised
-from refoldc.ir import F32, F64, BnShape, Bounds, Conv, Graph
+from refoldc.input_spec import encode_tensor, normalised
+from refoldc.ir import F32, F64, BnShape, Bounds, Conv, Graph, QGraph
 from refoldc.options import CompileOptions
 
 LARGEST_BATCH = 32
@@ -43,6 +43,8 @@ class Calibration:
         ranges: Least and largest value of every tensor, activation included.
         moments: Mean and biased standard deviation of each convolution's output
             before its activation, over images and positions; [C] each.
+        spans: Least and largest output of each convolution before its activation,
+            whatever the range rule; [C] each.
         peak: Largest ``|output - bias|`` of each convolution, [C].
         images: How many were used.
         notices: What the user should know, one sentence each.
@@ -50,6 +52,7 @@ class Calibration:
 
     ranges: Mapping[str, Range]
     moments: Mapping[str, tuple[F64, F64]]
+    spans: Mapping[str, tuple[F64, F64]]
     peak: Mapping[str, F64]
     images: int
     notices: tuple[str, ...] = ()
@@ -82,6 +85,7 @@ def calibrate(
     return Calibration(
         ranges={k: _clip(r, bounds.get(k, Bounds())) for k, r in ranges.items()},
         moments={name: found.moments for name, (_, found) in convs.items()},
+        spans={name: found.span for name, (_, found) in convs.items()},
         peak={name: found.peak(conv.bias) for name, (conv, found) in convs.items()},
         images=len(images),
         notices=_notices(images),
@@ -145,6 +149,15 @@ def real_input(images: NDArray[Any], options: CompileOptions) -> F32:
     if images.dtype == np.float32:
         return images
     return normalised(images, options.mean or (0.0,), options.std or (1.0,))
+
+
+def device_images(
+    graph: QGraph, images: NDArray[Any], options: CompileOptions
+) -> NDArray[Any]:
+    """Calibration images as the device receives them."""
+    if graph.input_spec.mode == "pixels":
+        return images
+    return encode_tensor(real_input(images, options), graph.quants[graph.input])
 
 
 def _notices(images: NDArray[Any]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from refoldc.accuracy import Accuracy
 from refoldc.cost import model_macs, parameters
 from refoldc.emit_layers import OPERATORS
 from refoldc.ir import QGraph, Site
@@ -112,6 +113,8 @@ class OptionsRecord(msgspec.Struct, frozen=True, kw_only=True):
     adapt: str
     calibration: str
     targets: str
+    correct_bias: bool
+    equalise: bool
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,12 +134,18 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[LayerRecord, ...]
     sites: tuple[SiteRecord, ...]
     memory: MemoryRecord
+    accuracy: Accuracy
     options: OptionsRecord
     notices: tuple[str, ...]
 
 
 def make_manifest(
-    graph: QGraph, memory: Memory, options: CompileOptions, *, sha256: str
+    graph: QGraph,
+    memory: Memory,
+    options: CompileOptions,
+    *,
+    sha256: str,
+    accuracy: Accuracy,
 ) -> Manifest:
     """Describe a compiled network.
 
@@ -145,6 +154,7 @@ def make_manifest(
         memory: Its bytes.
         options: As given to the compiler.
         sha256: Of the ONNX file, hexadecimal.
+        accuracy: Of the integer network on the calibration images.
     """
     return Manifest(
         schema=SCHEMA,
@@ -162,6 +172,7 @@ def make_manifest(
         layers=_layers(graph),
         sites=tuple(map(_site, graph.sites)),
         memory=MemoryRecord(**asdict(memory)),
+        accuracy=accuracy,
         options=OptionsRecord(**asdict(options)),
         notices=graph.notices,
     )

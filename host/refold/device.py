@@ -174,6 +174,21 @@ class Device:
             raise ValueError("call begin() before run()")
         return self._stream.run(images)
 
+    def trace(self, image: bytes) -> list[Frame]:
+        """Run one image as the first of a stream; return its TENSOR frames.
+
+        Raises:
+            InfraError: The device is gone or silent.
+        """
+        if self._stream is None:
+            raise ValueError("call begin() before trace()")
+        self._ask("trace", "ack", 1)
+        frames: list[Frame] = []
+        self._stream.on_tensor = frames.append
+        for _ in self._stream.run([image]):
+            pass
+        return frames
+
     # --- adaptation state ----------------------------------------------------
 
     def read_state(self) -> bytes:

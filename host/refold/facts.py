@@ -145,6 +145,10 @@ FRAMES: Final = {
         "state_reset", 0x07, "<",
         (), None, None,
     ),
+    "trace": FrameLayout(
+        "trace", 0x0C, "<B",
+        ("on",), None, None,
+    ),
     "hello": FrameLayout(
         "hello", 0x81, "<H8s32s16sBIIHHHBIIIII",
         ("abi", "build_hash", "model_hash", "chip", "reset_reason", "boot_count", "input_bytes", "outputs", "layers", "sites", "window", "receive_bytes", "arena_bytes", "state_bytes", "code_bytes", "free_heap"), None, None,
@@ -164,6 +168,10 @@ FRAMES: Final = {
     "state": FrameLayout(
         "state", 0x85, "<II",
         ("total", "offset"), "data", "bytes",
+    ),
+    "tensor": FrameLayout(
+        "tensor", 0x8C, "<IIHI",
+        ("stream", "index", "layer", "offset"), "data", "bytes",
     ),
     "log": FrameLayout(
         "log", 0x86, "<",

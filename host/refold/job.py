@@ -27,6 +27,7 @@ class RunOptions:
     """What to run; the fields are the options of ``refold run``.
 
     ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt.
+    ``dump_layers``: first compare every layer on so many images, mode by mode.
     """
 
     data: str
@@ -38,6 +39,7 @@ class RunOptions:
     images: int | None = None
     schedule: Schedule = field(default_factory=Schedule)
     check: bool = True
+    dump_layers: int = 0
     fail_under: tuple[str, ...] = ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -16,8 +17,8 @@ from refoldc.adapt import AdaptConfig
 from refoldc.emit import Sources, Stamp, emit_model
 from refoldc.facts import SITE_MASK_BYTES, Gate, Method, Rule, Stats
 from refoldc.ir import QGraph
-from refoldc.memory import measure
-from refoldc.plan import plan
+from refoldc.memory import CONTEXT_BYTES, TENSOR_SLACK, measure
+from refoldc.plan import ALIGNMENT, plan
 from refoldc.reference import Outcome
 
 STAMP = Stamp("0", "test.onnx", "00", "CompileOptions()")
@@ -159,8 +160,22 @@ class EmittedModel:
             logits, np.float32(report.shift_score), bool(report.adapted), gate
         )
 
-    def trace(self, image: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Run one image and collect every layer's output."""
+    @property
+    def activations(self) -> NDArray[np.uint8]:
+        """The activation arena with its slack, as bytes that can be written."""
+        first = -self._arena.ctypes.data % ALIGNMENT + CONTEXT_BYTES
+        size = plan(self.graph).activation_bytes + TENSOR_SLACK
+        return self._arena[first : first + size]
+
+    def trace(
+        self, image: NDArray[Any], after: Callable[[int], None] = lambda _: None
+    ) -> dict[str, NDArray[Any]]:
+        """Run one image and collect every layer's output.
+
+        Args:
+            image: As the device receives it.
+            after: Called behind each layer with its number.
+        """
         found: dict[str, NDArray[Any]] = {}
         layers = self.graph.layers
 
@@ -171,6 +186,7 @@ class EmittedModel:
                 ctypes.string_at(data, size), np.int32 if wide else np.int8
             )
             found[layers[index].name] = values.reshape(shape)
+            after(index)
 
         callback = TRACE(keep)
         self.runtime.refold_set_trace(self._context, callback, None)

@@ -46,6 +46,7 @@ static void begin_stream(refold_link *link, uint32_t stream)
     link->streaming = true;
     link->stream = stream;
     link->next = 0;
+    refold_link_trace_off(link);
     memset(link->slots, 0, link->window * sizeof *link->slots);
 }
 
