@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -137,10 +138,11 @@ def boot_log(port: str) -> str:
     """
     try:
         with serial.serial_for_url(port, baudrate=ROM_BAUD, timeout=0.1) as line:
-            line.dtr = False  # BOOT released
-            line.rts = True  # RESET pressed
-            time.sleep(RESET_S)
-            line.rts = False
+            with contextlib.suppress(OSError):  # ptys and some bridges have no lines
+                line.dtr = False  # BOOT released
+                line.rts = True  # RESET pressed
+                time.sleep(RESET_S)
+                line.rts = False
             end = time.monotonic() + BOOT_LOG_S
             said = b""
             while time.monotonic() < end:

@@ -12,7 +12,7 @@ from refold import boot
 from refold.boot import Boot
 from refold.errors import InfraError
 
-NOWHERE = 1
+NOWHERE = "1"
 """TCP port of a bootloader that these tests do not have."""
 
 
