@@ -64,13 +64,13 @@ class Flashed:
     """How it went.
 
     Attributes:
-        done: Counts of images, and which chip it was.
+        images: How many were written, and to which chip.
         baud: At which everything was written.
         failures: The tries before, as one text; empty where there were none.
         hello: What the firmware says of itself.
     """
 
-    done: Written
+    images: Written
     baud: int
     failures: str
     hello: Hello

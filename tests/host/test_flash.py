@@ -85,13 +85,13 @@ def test_images_are_written_and_the_firmware_greeted(
     """Everything is in flash, at the first rate, and the build's firmware answers."""
     with firmware() as device, Chip(mock, device) as chip:
         done = flash(tmp_path, images, board, chip.url, patience=HASTE)
-    assert (2, 0) == (done.done.written, done.done.unchanged)
+    assert (2, 0) == (done.images.written, done.images.unchanged)
     assert (921600, "", BUILD.hex()) == (
         done.baud,
         done.failures,
         done.hello.build_hash,
     )
-    assert done.done.mac.startswith("24:0a:c4:"), "Espressif's, as the mock has it"
+    assert done.images.mac.startswith("24:0a:c4:"), "Espressif's, as the mock has it"
     assert_written(mock, images, tmp_path)
 
 
@@ -106,7 +106,7 @@ def test_only_what_changed_is_written(
     for _ in range(2):
         with firmware() as device, Chip(mock, device) as chip:
             done = flash(tmp_path, images, board, chip.url, patience=HASTE)
-        counts.append((done.done.written, done.done.unchanged))
+        counts.append((done.images.written, done.images.unchanged))
     assert [(1, 1), (0, 2)] == counts
     assert_written(mock, images, tmp_path)
 
@@ -169,7 +169,7 @@ def test_a_slower_rate_is_tried_after_two_failures(
     """The result says which rate worked, and what failed before."""
     with firmware() as device, Chip(mock, device, fastest=500_000) as chip:
         done = flash(tmp_path, images, board, chip.url, patience=HASTE)
-    assert (2, 460800) == (done.done.written, done.baud)
+    assert (2, 460800) == (done.images.written, done.baud)
     assert re.fullmatch(r"921600 baud: [^;]+ \(2 times\)", done.failures)
     assert_written(mock, images, tmp_path)
 
