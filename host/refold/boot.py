@@ -17,6 +17,8 @@ from refold.protocol import Hello
 
 ROM_BAUD = 115200
 """At which a chip's ROM speaks after a reset."""
+LEAST_HELLO_S = 0.2
+"""How long the firmware has to answer, however late its port appeared."""
 RESET_S = 0.5
 """How long RESET is held: longer than esptool does, for slow reset circuits."""
 BOOT_LOG_S = 1.5
@@ -103,7 +105,7 @@ class Boot:
                 build_hash=self._build_hash,
                 remedy="the images were written and verified, but the chip starts "
                 "others: erase it with 'esptool erase-flash', then flash again",
-                hello_s=max(1.0, end - time.monotonic()),
+                hello_s=max(LEAST_HELLO_S, end - time.monotonic()),
             ).hello()
 
     def _open(self, end: float) -> Link:
