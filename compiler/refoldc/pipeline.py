@@ -117,7 +117,10 @@ def compile_model(
     return write_artefact(
         out,
         manifest=make_manifest(
-            graph, memory, options, sha256=sha256, accuracy=accuracy
+            *(graph, memory, options),
+            sha256=sha256,
+            accuracy=accuracy,
+            layout=layout,
         ),
         graph=graph,
         sources=emit_model(graph, layout, memory, stamp=stamp),
