@@ -14,7 +14,7 @@ from refoldc.emit_layers import OPERATORS
 from refoldc.ir import QGraph, Site
 from refoldc.memory import Memory
 from refoldc.options import CompileOptions
-from refoldc.plan import logits_tensor
+from refoldc.plan import Plan, logits_tensor
 from refoldc.serialise import graph_hash
 from refoldc.version import VERSION
 
@@ -103,6 +103,13 @@ class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True):
     code_bytes: int | None = None
 
 
+class PeakRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The layer at which most bytes of tensors are alive, and how many."""
+
+    layer: str
+    bytes: int
+
+
 class OptionsRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The options that the model was compiled with."""
 
@@ -134,6 +141,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[LayerRecord, ...]
     sites: tuple[SiteRecord, ...]
     memory: MemoryRecord
+    peak: PeakRecord
     accuracy: Accuracy
     options: OptionsRecord
     notices: tuple[str, ...]
@@ -146,6 +154,7 @@ def make_manifest(
     *,
     sha256: str,
     accuracy: Accuracy,
+    layout: Plan,
 ) -> Manifest:
     """Describe a compiled network.
 
@@ -155,6 +164,7 @@ def make_manifest(
         options: As given to the compiler.
         sha256: Of the ONNX file, hexadecimal.
         accuracy: Of the integer network on the calibration images.
+        layout: Where its tensors lie.
     """
     return Manifest(
         schema=SCHEMA,
@@ -172,6 +182,7 @@ def make_manifest(
         layers=_layers(graph),
         sites=tuple(map(_site, graph.sites)),
         memory=MemoryRecord(**asdict(memory)),
+        peak=PeakRecord(layer=layout.peak_layer, bytes=layout.live_bytes),
         accuracy=accuracy,
         options=OptionsRecord(**asdict(options)),
         notices=graph.notices,

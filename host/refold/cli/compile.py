@@ -137,8 +137,8 @@ def command(
 ) -> int:
     """Compile an ONNX model with BatchNorm to int8 C that recalibrates itself.
 
-    DIR receives the C sources, the manifest and what the host needs to check the
-    firmware.
+    DIR receives the C sources, the manifest with an accuracy report, and what the
+    host needs to check the firmware.
     """
     bounds = [parse_bound(text, metrics=("agreement",)) for text in fail_under]
     limits = None if board is None else board_limits(load_board(board))
@@ -199,6 +199,9 @@ def _summarise(artefact: Artefact) -> None:
     click.echo(
         f"memory: {memory.weights_bytes:,} bytes of constants, {memory.arena_bytes:,} "
         f"bytes of RAM, {memory.adapt_state_bytes:,} of them adaptation state"
+    )
+    click.echo(
+        f"peak: {manifest.peak.bytes:,} bytes of tensors at layer {manifest.peak.layer}"
     )
     what = "class" if len(manifest.output.shape) == 1 else "largest output"
     accuracy = manifest.accuracy
