@@ -1,0 +1,72 @@
+"""Firmware of the port to ESP-IDF, and the files that stand for its flash."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from cbuild import RUNTIME_SOURCES, STRICT, compile_c, compilers
+from port_harness import (
+    BUILD_HASH,
+    DEFINES,
+    INCLUDES,
+    NATIVE,
+    STUBS,
+    MakeFirmware,
+    port_sources,
+)
+
+from refoldc.artefact import Artefact
+from refoldc.pipeline import compile_model
+
+from refold.build import Build
+from refold.data import load_data
+from refold.resources import bundled_model
+
+
+@pytest.fixture(scope="session")
+def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
+    """Compile the bundled network."""
+    images = load_data("digits", split="train", limit=64).images
+    out = tmp_path_factory.mktemp("digits") / "digits.refold"
+    return compile_model(bundled_model(), images, out)
+
+
+@pytest.fixture(scope="session")
+def make_firmware(
+    artefact: Artefact, tmp_path_factory: pytest.TempPathFactory
+) -> MakeFirmware:
+    """Return what links the port, the runtime with SIMD kernels, and the network."""
+    if not compilers():
+        pytest.skip("no C compiler")
+    folder = tmp_path_factory.mktemp("port")
+    made: dict[tuple[str, ...], Build] = {}
+
+    def make(wire: str, *flags: str) -> Build:
+        key = (wire, *flags)
+        if key not in made:
+            sources = [
+                *(*RUNTIME_SOURCES, *port_sources(wire), artefact.path / "model.c"),
+                *(STUBS / "stubs.c", NATIVE / "channel.c"),
+            ]
+            program = compile_c(
+                sources,
+                folder / f"board{len(made)}",
+                flags=("-O1", "-pthread", *STRICT, *DEFINES, *flags),
+                include=(*INCLUDES, artefact.path),
+            )
+            sites = tuple(range(len(artefact.manifest.sites)))
+            made[key] = Build(program, BUILD_HASH, None, folder, sites)
+        return made[key]
+
+    return make
+
+
+@pytest.fixture
+def flash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder that stands for the board's flash and RTC memory."""
+    for name in [name for name in os.environ if name.startswith("STUB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("STUB_FOLDER", str(tmp_path))
+    return tmp_path
