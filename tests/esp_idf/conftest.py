@@ -20,8 +20,11 @@ from port_harness import (
 from refoldc.artefact import Artefact
 from refoldc.pipeline import compile_model
 
+from refold.boards import load_board
 from refold.build import Build
 from refold.data import load_data
+from refold.esp_project import render_header
+from refold.placement import place
 from refold.resources import bundled_model
 
 
@@ -41,10 +44,13 @@ def make_firmware(
     if not compilers():
         pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("port")
+    placement = place(artefact.qgraph, load_board("esp32s3-devkitc-1"))
     made: dict[tuple[str, ...], Build] = {}
 
     def make(wire: str, *flags: str) -> Build:
         key = (wire, *flags)
+        header = folder / "refold_build.h"
+        header.write_text(render_header(placement, BUILD_HASH))
         if key not in made:
             sources = [
                 *(*RUNTIME_SOURCES, *port_sources(wire), artefact.path / "model.c"),
@@ -53,7 +59,10 @@ def make_firmware(
             program = compile_c(
                 sources,
                 folder / f"board{len(made)}",
-                flags=("-O1", "-pthread", *STRICT, *DEFINES, *flags),
+                flags=(
+                    *("-O1", "-pthread", *STRICT, *DEFINES),
+                    *("-include", str(header), *flags),
+                ),
                 include=(*INCLUDES, artefact.path),
             )
             sites = tuple(range(len(artefact.manifest.sites)))

@@ -15,7 +15,8 @@ STUBS = ROOT / "tests/esp_idf_stubs"
 NATIVE = ROOT / "firmware/ports/native"
 INCLUDES = (STUBS / "include", NATIVE, ROOT / "firmware/src")
 BUILD_HASH = "0123456789abcdef"
-DEFINES = ("-DREFOLD_ESP32S3", f'-DREFOLD_BUILD_HASH="{BUILD_HASH}"')
+DEFINES = ("-DREFOLD_ESP32S3",)
+PSRAM = ("-DCONFIG_REFOLD_ARENA_IN_PSRAM=1", "-DCONFIG_REFOLD_LINK_IN_PSRAM=1")
 WIRES = ("wire_uart", "wire_usb")
 COMMON = ("main", "starts", "storage", "state_slots")
 

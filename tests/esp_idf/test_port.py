@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from cbuild import STRICT, compile_c, compilers
 from numpy.typing import NDArray
-from port_harness import BOARD, DEFINES, INCLUDES, WIRES, MakeFirmware, port_sources
+from port_harness import (
+    BOARD,
+    DEFINES,
+    INCLUDES,
+    PSRAM,
+    WIRES,
+    MakeFirmware,
+    port_sources,
+)
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
@@ -19,14 +27,17 @@ from refoldc.reference import Reference
 
 from refold import facts
 from refold.board_session import connect
+from refold.boards import load_board
 from refold.check import claim, differing
 from refold.data import load_data
 from refold.device import Device
 from refold.errors import InfraError
 from refold.link import open_link
+from refold.placement import place
 from refold.process import spawn
 
 FORGE = AdaptConfig(method="forge")
+HEADER = ('-DREFOLD_BUILD_HASH="0"', "-DREFOLD_HOT_BYTES=0")
 SAVE_SOON = "-DCONFIG_REFOLD_SAVE_AFTER_S=1"
 SAVE_S = 10.0
 """Longest wait for a state that is saved after a second."""
@@ -44,13 +55,13 @@ def test_no_warnings(
     cc: str, wire: str, place: str, artefact: Artefact, tmp_path: Path
 ) -> None:
     """Every variant compiles strictly, as ESP-IDF's own GNU C and as C99."""
-    psram = ("-DCONFIG_REFOLD_IN_PSRAM=1",) if place == "psram" else ()
+    psram = PSRAM if place == "psram" else ()
     for number, source in enumerate(port_sources(wire)):
         compile_c(
             [source],
             tmp_path / f"{number}.o",
             cc=cc,
-            flags=("-c", *STRICT, *DEFINES, *psram),
+            flags=("-c", *STRICT, *DEFINES, *HEADER, *psram),
             include=(*INCLUDES, artefact.path),
         )
 
@@ -71,19 +82,21 @@ def test_images_run_over_either_line(
 
 
 def test_hello_tells_the_state_of_the_board(
-    make_firmware: MakeFirmware, flash: Path
+    make_firmware: MakeFirmware, artefact: Artefact, flash: Path
 ) -> None:
     """Chip, ring, heap, stack and where the arena lies."""
     with connect(BOARD, make_firmware("wire_uart")) as device:
         hello = device.hello()
     assert ("esp32s3", 4, 16384) == (hello.chip, hello.window, hello.receive_bytes)
     assert (200000, 1234) == (hello.free_heap, hello.stack_free)
+    placement = place(artefact.qgraph, load_board("esp32s3-devkitc-1"))
     assert facts.Memory.SRAM == hello.arena_memory
+    assert placement.hot_bytes == hello.hot_bytes > 0
 
 
 def test_a_large_model_lies_in_psram(make_firmware: MakeFirmware, flash: Path) -> None:
     """The build's plan decides, and Hello says so."""
-    with connect(BOARD, make_firmware("wire_uart", "-DCONFIG_REFOLD_IN_PSRAM=1")) as d:
+    with connect(BOARD, make_firmware("wire_uart", *PSRAM)) as d:
         assert facts.Memory.PSRAM == d.hello().arena_memory
 
 
@@ -223,7 +236,7 @@ def test_want_of_memory_is_said_in_words(
     with (
         spawn([program]) as port,
         open_link(port, baud=921600) as link,
-        pytest.raises(InfraError, match=r"'refold: no room for a block of \d+'"),
+        pytest.raises(InfraError, match=r"'refold: no room for a block of \d+"),
     ):
         Device(link, hello_s=2.5).hello()
 

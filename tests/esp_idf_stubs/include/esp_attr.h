@@ -3,6 +3,6 @@
 
 /* A process has no memory that outlives it: the tests give it in a file. */
 #define RTC_NOINIT_ATTR __attribute__((section("rtc_noinit")))
-#define DRAM_ATTR __attribute__((section("dram")))
+#define DRAM_ATTR __attribute__((section("dram1")))
 
 #endif

@@ -20,8 +20,8 @@
 #include "storage.h"
 #include "wire.h"
 
-#ifndef REFOLD_BUILD_HASH
-#error "the build passes its hash: -DREFOLD_BUILD_HASH=\"<16 hex digits>\""
+#if !defined REFOLD_BUILD_HASH || !defined REFOLD_HOT_BYTES
+#error "the build includes the refold_build.h that `refold build` writes"
 #endif
 
 /* What comes while an image runs, and what is taken from it at a time. */
@@ -30,12 +30,15 @@
 #error "the receive ring holds fewer than two frames: raise REFOLD_RX_RING_BYTES"
 #endif
 
-#if CONFIG_REFOLD_IN_PSRAM
-#define BUFFER_MEMORY MALLOC_CAP_SPIRAM
-#define BUFFER_PLACE REFOLD_MEMORY_PSRAM
+#if CONFIG_REFOLD_ARENA_IN_PSRAM
+#define ARENA_PLACE REFOLD_MEMORY_PSRAM
 #else
-#define BUFFER_MEMORY MALLOC_CAP_INTERNAL
-#define BUFFER_PLACE REFOLD_MEMORY_SRAM
+#define ARENA_PLACE REFOLD_MEMORY_SRAM
+#endif
+#if CONFIG_REFOLD_LINK_IN_PSRAM
+#define LINK_PLACE REFOLD_MEMORY_PSRAM
+#else
+#define LINK_PLACE REFOLD_MEMORY_SRAM
 #endif
 
 #define IDLE_TICKS pdMS_TO_TICKS(50)
@@ -83,9 +86,13 @@ static void check(refold_status status, const char *what)
         fail(what, status);
 }
 
-static void *allocate(size_t bytes, uint32_t memory)
+/* In the memory REFOLD_MEMORY_*. */
+static void *allocate(size_t bytes, int memory)
 {
-    void *block = heap_caps_aligned_alloc(REFOLD_ALIGNMENT, bytes, memory);
+    uint32_t where =
+        memory == REFOLD_MEMORY_PSRAM ? MALLOC_CAP_SPIRAM : MALLOC_CAP_INTERNAL;
+    void *block = heap_caps_aligned_alloc(REFOLD_ALIGNMENT, bytes,
+                                          where | MALLOC_CAP_8BIT);
 
     if (block == NULL)
         fail("no room for a block of", (long)bytes);
@@ -104,7 +111,7 @@ static void start(board *b)
     const refold_model *model = &refold_model_data;
     size_t arena_bytes = refold_arena_bytes(model);
     size_t link_bytes = refold_link_bytes(model, CONFIG_REFOLD_WINDOW);
-    void *arena = allocate(arena_bytes, BUFFER_MEMORY);
+    void *arena = allocate(arena_bytes, ARENA_PLACE);
 
     b->port.write = write_frame;
     b->port.clock = now_us;
@@ -113,10 +120,11 @@ static void start(board *b)
     b->port.reset_reason = refold_starts_reason();
     b->port.boot_count = refold_starts_count();
     b->port.receive_bytes = CONFIG_REFOLD_RX_RING_BYTES;
-    b->port.arena_memory = BUFFER_PLACE;
+    b->port.arena_memory = ARENA_PLACE;
+    b->port.hot_bytes = REFOLD_HOT_BYTES;
     check(refold_init(&b->ctx, model, arena, arena_bytes), "refold_init returns");
     check(refold_link_init(&b->link, b->ctx, model, &b->port,
-                           allocate(link_bytes, BUFFER_MEMORY), link_bytes),
+                           allocate(link_bytes, LINK_PLACE), link_bytes),
           "refold_link_init returns");
     b->can_save = refold_storage_open(b->ctx, model);
 }
