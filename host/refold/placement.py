@@ -52,7 +52,7 @@ def board_limits(board: Board) -> Limits:
     """What a board offers to a model; the arena lies in one memory."""
     memory = board.memory
     flash = memory.flash_bytes
-    sizes = [s for s in (_free_sram(board), memory.psram_bytes) if s is not None]
+    sizes = [s for s in (free_sram(board), memory.psram_bytes) if s is not None]
     return Limits(
         board=board.id,
         ram_bytes=max(sizes, default=None),
@@ -62,11 +62,17 @@ def board_limits(board: Board) -> Limits:
     )
 
 
-def _free_sram(board: Board) -> int | None:
+def free_sram(board: Board) -> int | None:
+    """Bytes of internal memory that the system leaves; None where unlimited."""
     memory = board.memory
     if memory.sram_bytes is None:
         return None
     return memory.sram_bytes - memory.system_sram_bytes
+
+
+def constants_bytes(graph: QGraph, board: Board) -> int:
+    """Weights and tables in the board's builds."""
+    return measure(graph, plan(graph)).constants(packed=board.chip in SIMD_CHIPS)
 
 
 def place(graph: QGraph, board: Board) -> Placement:
@@ -78,7 +84,7 @@ def place(graph: QGraph, board: Board) -> Placement:
     layout = plan(graph)
     memory = measure(graph, layout)
     check_fits(layout, memory, board_limits(board))
-    free = _free_sram(board) or 0
+    free = free_sram(board) or 0
     window, arena, link = next(_choices(memory, board, free))
     free -= memory.arena_bytes if arena == "sram" else 0
     free -= memory.link_bytes(window) if link == "sram" else 0
@@ -91,6 +97,21 @@ def place(graph: QGraph, board: Board) -> Placement:
         hot=tuple(array.name for array in hot),
         cold=tuple(a.name for a in _packed(graph) if a not in hot),
         hot_bytes=sum(array.size for array in hot),
+    )
+
+
+def describe(placement: Placement, board: Board) -> str:
+    """One line for people: what lies where, and what there is for it."""
+    memory, limits = placement.memory, board_limits(board)
+    names = {"sram": "SRAM", "psram": "PSRAM"}
+    link, constants = memory.link_bytes(placement.window), memory.constants
+    return (
+        f"{board.id}: {memory.arena_bytes:,} bytes of arena in "
+        f"{names[placement.arena]}, {placement.window} images under way ({link:,} "
+        f"bytes) in {names[placement.link]}, {placement.hot_bytes:,} of "
+        f"{memory.packed_bytes:,} bytes of SIMD weights in SRAM, "
+        f"{constants(packed=limits.packed):,} of {limits.flash_bytes or 0:,} bytes of "
+        "flash"
     )
 
 

@@ -22,7 +22,7 @@ from refold.bounds import parse_bound
 from refold.cli.options import FOLDER, MODEL, floats
 from refold.console import watching
 from refold.data import load_data
-from refold.placement import board_limits
+from refold.placement import board_limits, describe, place
 from refold.verdict import LOW, summary
 
 _logger = logging.getLogger(__name__)
@@ -167,6 +167,9 @@ def command(
             dump_layers=dump_layers,
         )
     _summarise(artefact)
+    if limits is not None and limits.ram_bytes is not None:
+        target = load_board(limits.board)
+        click.echo(describe(place(artefact.qgraph, target), target))
     for notice in artefact.manifest.notices:
         click.echo(f"note: {notice}")
     agreed = artefact.manifest.accuracy.agreement
