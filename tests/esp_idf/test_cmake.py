@@ -24,6 +24,9 @@ endfunction()
 function(target_compile_options)
     message("OPTIONS=${{ARGN}}")
 endfunction()
+function(set_source_files_properties)
+    message("PROPERTIES=${{ARGN}}")
+endfunction()
 set(IDF_VERSION_MAJOR {major})
 set(IDF_VERSION_MINOR {minor})
 {settings}
@@ -84,7 +87,9 @@ def test_code_keeps_the_floating_point_rules(config: Path, tmp_path: Path) -> No
     """And has the SIMD kernels and the build's header."""
     given = lists(evaluate(tmp_path, f"REFOLD_CONFIG {config}").stderr)
     assert {"-ffp-contract=off", "-fno-fast-math"} <= set(given["OPTIONS"])
-    assert f"{config}/refold_build.h" in given["OPTIONS"]
+    main, model, *_, flags = given["PROPERTIES"]
+    assert ("main.c", "model.c") == (main, Path(model).name)
+    assert f'-include "{config}/refold_build.h"' == flags
     assert "REFOLD_ESP32S3" in given["DEFINITIONS"]
 
 
