@@ -198,7 +198,7 @@ def _by_idf(tool: Tool, project: Project, board: Board) -> Mapping[int, Path]:
 
 
 def _by_platformio(tool: Tool, project: Project, board: Board) -> Mapping[int, Path]:
-    folder = project.directory / "platformio"
+    folder = project.directory / "project"
     folder.mkdir(exist_ok=True)
     _write(folder / "CMakeLists.txt", CMAKE_PROJECT)
     _write(

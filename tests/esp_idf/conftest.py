@@ -45,25 +45,24 @@ def make_firmware(
         pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("port")
     placement = place(artefact.qgraph, load_board("esp32s3-devkitc-1"))
+    header = folder / "refold_build.h"
+    header.write_text(render_header(placement, BUILD_HASH))
+    flags = ("-O1", "-pthread", *STRICT, *DEFINES, "-include", str(header))
+    include = (*INCLUDES, artefact.path)
+    shared = (*RUNTIME_SOURCES, artefact.path / "model.c", NATIVE / "channel.c")
+    runtime = compile_c(
+        shared, folder / "runtime.o", flags=(*flags, "-r"), include=include
+    )
     made: dict[tuple[str, ...], Build] = {}
 
-    def make(wire: str, *flags: str) -> Build:
-        key = (wire, *flags)
-        header = folder / "refold_build.h"
-        header.write_text(render_header(placement, BUILD_HASH))
+    def make(wire: str, *settings: str) -> Build:
+        key = (wire, *settings)
         if key not in made:
-            sources = [
-                *(*RUNTIME_SOURCES, *port_sources(wire), artefact.path / "model.c"),
-                *(STUBS / "stubs.c", NATIVE / "channel.c"),
-            ]
             program = compile_c(
-                sources,
+                [*port_sources(wire), STUBS / "stubs.c", runtime],
                 folder / f"board{len(made)}",
-                flags=(
-                    *("-O1", "-pthread", *STRICT, *DEFINES),
-                    *("-include", str(header), *flags),
-                ),
-                include=(*INCLUDES, artefact.path),
+                flags=(*flags, *settings),
+                include=include,
             )
             sites = tuple(range(len(artefact.manifest.sites)))
             made[key] = Build(program, BUILD_HASH, None, folder, sites)

@@ -118,7 +118,7 @@ def test_platformio_builds(model: Path, programs: Programs) -> None:
     assert model / "build/esp32s3-devkitc-1" == built.directory
     assert built.directory / "refold.bin" == built.executable
     (call,) = programs.calls("pio")
-    project = built.directory.resolve() / "platformio"
+    project = built.directory.resolve() / "project"
     assert ["run", "-d", str(project)] == call
     ini = configparser.ConfigParser(inline_comment_prefixes=("#", ";"))
     ini.read(project / "platformio.ini")

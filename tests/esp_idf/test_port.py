@@ -15,6 +15,7 @@ from port_harness import (
     BOARD,
     DEFINES,
     INCLUDES,
+    PORT,
     PSRAM,
     WIRES,
     MakeFirmware,
@@ -241,10 +242,13 @@ def test_want_of_memory_is_said_in_words(
         Device(link, hello_s=2.5).hello()
 
 
-def test_a_ring_below_two_frames_is_refused(
-    make_firmware: MakeFirmware, flash: Path
-) -> None:
+def test_a_ring_below_two_frames_is_refused(artefact: Artefact, tmp_path: Path) -> None:
     """The compiler says so, for the host could lose frames."""
     with pytest.raises(CalledProcessError) as failure:
-        make_firmware("wire_uart", "-DCONFIG_REFOLD_RX_RING_BYTES=4096")
+        compile_c(
+            [PORT / "main.c"],
+            tmp_path / "main.o",
+            flags=("-c", *HEADER, "-DCONFIG_REFOLD_RX_RING_BYTES=4096"),
+            include=(*INCLUDES, artefact.path),
+        )
     assert re.search("fewer than two frames", "".join(failure.value.__notes__))
