@@ -181,7 +181,11 @@ def make_manifest(
         output=_output(graph),
         layers=_layers(graph),
         sites=tuple(map(_site, graph.sites)),
-        memory=MemoryRecord(**asdict(memory)),
+        memory=MemoryRecord(
+            arena_bytes=memory.arena_bytes,
+            weights_bytes=memory.weights_bytes,
+            adapt_state_bytes=memory.adapt_state_bytes,
+        ),
         peak=PeakRecord(layer=layout.peak_layer, bytes=layout.live_bytes),
         accuracy=accuracy,
         options=OptionsRecord(**asdict(options)),

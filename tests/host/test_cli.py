@@ -427,7 +427,9 @@ def test_a_model_too_large_for_its_board(
     refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A board without the memory refuses with both numbers."""
-    tiny = SimpleNamespace(id="tiny", memory=Memory(sram_bytes=256, flash_bytes=4096))
+    tiny = SimpleNamespace(
+        id="tiny", chip="tiny", memory=Memory(sram_bytes=256, flash_bytes=4096)
+    )
     monkeypatch.setattr(compile_command, "load_board", lambda _: tiny)
     out = tmp_path / "out"
     code, _, err = refold(

@@ -14,15 +14,15 @@ from refoldc.errors import BoundMissed
 from refoldc.fold import fold
 from refoldc.importer import import_proto
 from refoldc.loading import load_onnx
-from refoldc.memory import Limits
 from refoldc.options import CompileOptions
 from refoldc.pipeline import compile_model
 
-from refold.boards import Board, load_board
+from refold.boards import load_board
 from refold.bounds import parse_bound
 from refold.cli.options import FOLDER, MODEL, floats
 from refold.console import watching
 from refold.data import load_data
+from refold.placement import board_limits, describe, place
 from refold.verdict import LOW, summary
 
 _logger = logging.getLogger(__name__)
@@ -167,6 +167,9 @@ def command(
             dump_layers=dump_layers,
         )
     _summarise(artefact)
+    if limits is not None and limits.ram_bytes is not None:
+        target = load_board(limits.board)
+        click.echo(describe(place(artefact.qgraph, target), target))
     for notice in artefact.manifest.notices:
         click.echo(f"note: {notice}")
     agreed = artefact.manifest.accuracy.agreement
@@ -174,13 +177,6 @@ def command(
         if not bound.holds(agreed):
             raise BoundMissed(f"bound {bound.text} is missed: found {agreed:g}")
     return 0
-
-
-def board_limits(board: Board) -> Limits:
-    """Return what a board offers to a model; the arena lies in one memory."""
-    memory = board.memory
-    sizes = [s for s in (memory.sram_bytes, memory.psram_bytes) if s is not None]
-    return Limits(board.id, max(sizes, default=None), memory.flash_bytes)
 
 
 def _summarise(artefact: Artefact) -> None:
