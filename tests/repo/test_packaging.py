@@ -18,6 +18,7 @@ NEEDED = (
     "boards/native.toml",
     "models/digits.onnx",
     "platformio.ini",
+    "CMakeLists.txt",
     "firmware/platformio/platform.json",
     "LICENSE",
 )
