@@ -13,6 +13,7 @@ from refold.boards import DEFAULT_BOARD, load_board
 from refold.cli.group import CONFIG, read_config
 from refold.console import OUT
 from refold.errors import UserError
+from refold.esp_tool import find_tool
 from refold.resources import boards_dir, bundled_model, firmware_dir
 from refold.result import tool_versions
 from refold.toolchain import find_compiler
@@ -77,3 +78,7 @@ def _optional() -> Iterator[Finding]:
             yield name, True, version(name)
         except PackageNotFoundError:
             yield name, False, f"{use}: pip install 'refold[{extra}]'"
+    try:
+        yield "ESP-IDF", True, " ".join(find_tool().command)
+    except UserError as error:
+        yield "ESP-IDF", False, str(error)
