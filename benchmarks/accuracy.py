@@ -44,17 +44,35 @@ WAYS = {
 DEFAULT = "bias correction"
 HEAD = """# Accuracy of the int8 network
 
-What `refold compile` reports and how to read it is in the README. This page says
-what its two corrections are worth. **dB** is the signal to quantisation noise of the
-logits and **agreement** the share of images with one largest output in float and
-int8, both on {held_out} images of the training split that were not used for
-calibration: on them the default was chosen. **clean** and **FORGE** are top-1
+## Reading the report
+
+`refold compile` compares the int8 network with the float one on calibration images,
+adaptation off, and `refold inspect DIR` shows every layer:
+
+- **dB**: signal to quantisation noise of the layer's output, against the float
+  network: all that went wrong up to there. 20 dB is noise of a tenth of the signal.
+- **of its own**: the same against the float layer fed with the int8 layer's inputs:
+  what this layer adds.
+- **% saturated**: float values beyond what int8 reaches there; 0 on these images with
+  min-max ranges.
+- **noisiest channels**: those whose own noise is largest relative to their signal.
+
+The layer with the least *of its own* is named as the one that adds most noise. A
+network that loses a little everywhere has no culprit: then all of them are alike. What
+`refold compile` advises where fewer than 99 % of the answers agree is worth a try; it
+has not been tried.
+
+## What the corrections are worth
+
+**dB** is that of the logits and **agreement** the share of images with one largest
+output in float and int8, both on {held_out} images of the training split that were not
+used for calibration: on them the default was chosen. **clean** and **FORGE** are top-1
 accuracies on the test images, FORGE's the mean of {streams}, severity 5, on the
 native board.
 
-Bias correction is on by default. Equalisation is not (`--equalise`): weights have a
-scale a channel here, so there is little for it to level, and ReLU6 bars it from most
-of MobileNetV2.
+Bias correction is on by default; it costs the device nothing. Equalisation is off
+(`--equalise` turns it on): weights have a scale a channel here, so there is less for it
+to level than in the paper, and ReLU6 bars it from most of MobileNetV2.
 
 Made by
 
