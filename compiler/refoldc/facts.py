@@ -69,6 +69,13 @@ class ResetReason(IntEnum):
     DEEP_SLEEP = 6
 
 
+class Ticks(IntEnum):
+    """Values of ``ticks``."""
+
+    NANOSECONDS = 0
+    CYCLES = 1
+
+
 class Gate(IntEnum):
     """Values of ``gate``."""
 

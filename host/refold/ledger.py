@@ -20,6 +20,7 @@ from refold.result import (
     DataRecord,
     Memory,
     Model,
+    Profile,
     Result,
     Run,
     Verdict,
@@ -51,6 +52,7 @@ class Ledger:
     port: str | None = None
     failure: str | None = None
     interrupted: bool = False
+    profiles: list[Profile] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
 
 
@@ -107,6 +109,7 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
         runs=runs,
         gain=score.gains(runs),
         interrupted=ledger.interrupted,
+        profile=tuple(ledger.profiles),
     )
 
 

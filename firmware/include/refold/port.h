@@ -31,6 +31,12 @@ typedef struct refold_port {
     uint32_t receive_bytes; /* what the port can hold while an image runs */
     uint32_t code_bytes;    /* 0: unknown */
     uint32_t free_heap;     /* read at every HELLO; 0: no heap */
+
+    /* For PROFILE. NULL: no times are kept. Otherwise one entry for each layer. */
+    uint32_t *layer_ticks;
+    refold_clock ticks;     /* what counts them; one layer's must not wrap */
+    uint32_t ticks_per_us;  /* of it, at least 1 */
+    uint8_t ticks_kind;     /* REFOLD_TICKS_* */
 } refold_port;
 
 #ifdef __cplusplus

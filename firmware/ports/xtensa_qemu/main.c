@@ -38,6 +38,7 @@ enum { SERVICE_EXIT = 1, SERVICE_WRITE = 4 };
 
 static REFOLD_ALIGNED uint8_t arena[REFOLD_MODEL_ARENA_BYTES];
 static REFOLD_ALIGNED uint8_t link_memory[LINK_BYTES];
+static uint32_t layer_ticks[REFOLD_MODEL_LAYERS];
 
 /* To the emulator's standard error: the UART's bytes may not outlive it. */
 static void say(const char *text)
@@ -81,14 +82,21 @@ static void check(refold_status status, const char *what)
     stop();
 }
 
+/* refold_port.ticks */
+static uint32_t cycles_now(void)
+{
+    uint32_t cycles;
+
+    __asm__ volatile("rsr %0, ccount" : "=a"(cycles));
+    return cycles;
+}
+
 /* refold_clock; CCOUNT wraps within two minutes, which one image must not take. */
 static uint32_t now_us(void)
 {
     static uint32_t counted, us;
-    uint32_t cycles, whole;
+    uint32_t whole = (cycles_now() - counted) / CYCLES_A_US;
 
-    __asm__ volatile("rsr %0, ccount" : "=a"(cycles));
-    whole = (cycles - counted) / CYCLES_A_US;
     counted += whole * CYCLES_A_US;
     us += whole;
     return us;
@@ -109,6 +117,10 @@ static const refold_port port = {
     .reset_reason = REFOLD_RESET_REASON_POWER_ON,
     .boot_count = 1,
     .receive_bytes = REFOLD_RECEIVE_UNLIMITED,
+    .layer_ticks = layer_ticks,
+    .ticks = cycles_now,
+    .ticks_per_us = CYCLES_A_US,
+    .ticks_kind = REFOLD_TICKS_CYCLES,
 };
 
 int main(void)
