@@ -1,6 +1,7 @@
 /*
- * Board xtensa-qemu: the firmware as Xtensa machine code without an operating
- * system, in QEMU's lx60-nommu with an lx106 core.
+ * Boards xtensa-qemu and esp32s3-qemu: the firmware as Xtensa machine code without
+ * an operating system, in QEMU's lx60-nommu with an lx106 core, and in Espressif's
+ * QEMU of an ESP32-S3.
  *
  * One host, one run: the emulator is started for a session and ended after it.
  * The UART of the emulator holds its sender back, so no byte is lost while an
@@ -24,7 +25,13 @@
     REFOLD_LINK_BYTES(WINDOW, REFOLD_MODEL_INPUT_BYTES, REFOLD_MODEL_OUTPUTS, \
                       REFOLD_MODEL_ARENA_BYTES)
 
-/* Of the lx106 as QEMU has it: CCOUNT counts at 40 MHz of emulated time. */
+#if defined REFOLD_ESP32S3
+#define CHIP "esp32s3"
+#else
+#define CHIP "lx106"
+#endif
+
+/* Of both cores as QEMU has them: CCOUNT counts at 40 MHz of emulated time. */
 #define CYCLES_A_US 40u
 
 /* What start.S calls and supplies; the services are QEMU's for Xtensa. */
@@ -112,7 +119,7 @@ static void write_frame(void *user, const void *data, size_t bytes)
 static const refold_port port = {
     .write = write_frame,
     .clock = now_us,
-    .chip = "lx106",
+    .chip = CHIP,
     .build_hash = REFOLD_BUILD_HASH,
     .reset_reason = REFOLD_RESET_REASON_POWER_ON,
     .boot_count = 1,
