@@ -116,7 +116,8 @@ def render_header(graph: QGraph, memory: Memory, stamp: Stamp) -> Iterator[str]:
         f"#define REFOLD_MODEL_ARENA_BYTES {memory.arena_bytes}\n"
         "/* What refold_infer reads and writes. */\n"
         f"#define REFOLD_MODEL_INPUT_BYTES {prod(graph.shapes[graph.input])}\n"
-        f"#define REFOLD_MODEL_OUTPUTS {prod(graph.shapes[graph.output])}"
+        f"#define REFOLD_MODEL_OUTPUTS {prod(graph.shapes[graph.output])}\n"
+        f"#define REFOLD_MODEL_LAYERS {len(graph.layers)}"
     )
     yield '#ifdef __cplusplus\nextern "C" {\n#endif'
     yield "extern const refold_model refold_model_data;"

@@ -41,6 +41,7 @@ class RunOptions:
     check: bool = True
     dump_layers: int = 0
     fail_under: tuple[str, ...] = ()
+    profile: bool = False
 
 
 @dataclass(frozen=True, eq=False)

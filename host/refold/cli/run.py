@@ -60,6 +60,9 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option("--repeats", type=TIMES, default=1, show_default=True)
 @click.option("--shuffle", is_flag=True, help="Another order of images each repeat.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--profile", is_flag=True, help="Measure and show what each layer takes, too."
+)
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
 @click.option("--html", "html_file", type=FILE, help="Write a report there.")
 @click.option("--junit", "junit_file", type=FILE, help="Write JUnit XML there.")
@@ -97,6 +100,7 @@ def command(
     repeats: int,
     shuffle: bool,
     seed: int,
+    profile: bool,
     json_file: Path | None,
     html_file: Path | None,
     junit_file: Path | None,
@@ -130,6 +134,7 @@ def command(
         check=check,
         dump_layers=dump_layers or 0,
         fail_under=fail_under,
+        profile=profile,
     )
     for file in (json_file, html_file, junit_file):
         if file is not None:
