@@ -88,6 +88,7 @@ def place(graph: QGraph, board: Board) -> Placement:
     window, arena, link = next(_choices(memory, board, free))
     free -= memory.arena_bytes if arena == "sram" else 0
     free -= memory.link_bytes(window) if link == "sram" else 0
+    free -= memory.record_bytes  # the state on its way to flash
     hot = _hot(graph, free)
     return Placement(
         memory=memory,

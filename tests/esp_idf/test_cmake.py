@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -38,8 +39,8 @@ def evaluate(
     folder: Path, *settings: str, version: tuple[int, int] = (5, 4)
 ) -> subprocess.CompletedProcess[str]:
     """Let CMake read the component."""
-    if shutil.which("cmake") is None:
-        pytest.skip("no cmake")
+    if shutil.which("cmake") is None and not os.environ.get("CI"):
+        pytest.skip("no cmake on PATH")
     script = folder / "stub.cmake"
     lines = "\n".join(f"set({setting})" for setting in settings)
     script.write_text(

@@ -95,7 +95,8 @@ def test_what_is_read_most_often_is_hot(graph: QGraph) -> None:
     classifier = f"layer_{len(graph.layers) - 1}_packed"
     assert classifier == whole.hot[-1]
     room = whole.memory.packed_bytes - 1
-    board = board_with(sram_bytes=needs(whole, 4) + room)
+    record = whole.memory.record_bytes
+    board = board_with(sram_bytes=needs(whole, 4) + record + room)
     part = place(graph, board)
     assert (classifier,) == part.cold
     assert whole.hot[:-1] == part.hot

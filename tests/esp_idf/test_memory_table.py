@@ -5,32 +5,23 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from refoldc.calibrate import calibrate
-from refoldc.fold import fold
-from refoldc.importer import import_model
 from refoldc.ir import QGraph
 from refoldc.memory import measure
-from refoldc.options import CompileOptions
 from refoldc.plan import plan
-from refoldc.quantise import quantise
 
 from refold.boards import list_boards
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-import memory  # found there
+import memory
 
 
 @pytest.fixture(scope="module")
 def resnet20(repo_root: Path) -> QGraph:
-    """The network of the table; bytes do not depend on calibration."""
-    images = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), np.uint8)
-    folded = fold(import_model(repo_root / "models/resnet20_cifar10.onnx"))
-    options = CompileOptions()
-    return quantise(folded, calibrate(folded, images, options), options)
+    """The network of the table."""
+    return memory.quantised(repo_root / "models/resnet20_cifar10.onnx")
 
 
 def test_the_table_is_current(resnet20: QGraph, repo_root: Path) -> None:
