@@ -22,6 +22,7 @@
 #include "channel.h"
 #include "driver/uart.h"
 #include "driver/usb_serial_jtag.h"
+#include "esp_cpu.h"
 #include "esp_heap_caps.h"
 #include "esp_system.h"
 #include "esp_task_wdt.h"
@@ -105,6 +106,11 @@ int64_t esp_timer_get_time(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+uint32_t esp_cpu_get_cycle_count(void)
+{
+    return (uint32_t)esp_timer_get_time() * 240;
 }
 
 void *heap_caps_aligned_alloc(size_t alignment, size_t size, uint32_t caps)

@@ -1,0 +1,8 @@
+#ifndef STUB_ESP_CPU_H
+#define STUB_ESP_CPU_H
+
+#include <stdint.h>
+
+uint32_t esp_cpu_get_cycle_count(void);
+
+#endif
