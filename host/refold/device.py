@@ -146,6 +146,7 @@ class Device:
             config.warm,
             config.shrinkage,
             config.momentum,
+            config.grade,
             self._site_mask(config.sites),
         )
         self._stream = Stream(
