@@ -81,13 +81,17 @@ accuracies of the emitted C on the test images, FORGE's (gate off) the mean of
 
 Bias correction is on by default; it costs the device nothing. Equalisation is off
 (`--equalise` turns it on): weights have a scale a channel here, so there is less for it
-to level than in the paper, and ReLU6 bars it from most of MobileNetV2.
+to level than in the paper, ReLU6 bars it from most of MobileNetV2, and it does not help
+every network.
 
 Made by
 
 ```sh
-python benchmarks/accuracy.py --models MODELS --calib {calib} --data {data}
+python benchmarks/accuracy.py --models MODELS --calib {calib} --data {data} \\
+    --test-images {test_images}
 ```
+
+where 0 leaves the test images, and the last two columns, out.
 """
 
 
@@ -144,6 +148,7 @@ def main(models: Path, calib: str, data: str, test_images: int, output: Path) ->
             streams=", ".join(STREAMS).replace("_", " "),
             calib=names[0],
             data=names[1],
+            test_images=test_images,
         )
     ]
     kept = True
