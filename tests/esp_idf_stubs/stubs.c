@@ -22,6 +22,7 @@
 #include "channel.h"
 #include "driver/uart.h"
 #include "driver/usb_serial_jtag.h"
+#include "esp_cpu.h"
 #include "esp_heap_caps.h"
 #include "esp_system.h"
 #include "esp_task_wdt.h"
@@ -97,6 +98,14 @@ void esp_system_abort(const char *details)
 {
     refold_native_fail("%s", details);
     abort();
+}
+
+esp_cpu_cycle_count_t esp_cpu_get_cycle_count(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now); /* 240 MHz */
+    return (uint32_t)now.tv_sec * 240000000u + (uint32_t)(now.tv_nsec * 24 / 100);
 }
 
 int64_t esp_timer_get_time(void)

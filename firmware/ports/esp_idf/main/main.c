@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "esp_cpu.h"
 #include "esp_heap_caps.h"
 #include "esp_system.h"
 #include "esp_task_wdt.h"
@@ -60,6 +61,12 @@ static uint32_t now_us(void)
     return (uint32_t)esp_timer_get_time();
 }
 
+/* refold_port.ticks */
+static uint32_t cycles_now(void)
+{
+    return (uint32_t)esp_cpu_get_cycle_count();
+}
+
 /* refold_port.write */
 static void write_frame(void *user, const void *data, size_t bytes)
 {
@@ -108,6 +115,7 @@ static void look(board *b)
 
 static void start(board *b)
 {
+    static uint32_t layer_ticks[REFOLD_MODEL_LAYERS];
     const refold_model *model = &refold_model_data;
     size_t arena_bytes = refold_arena_bytes(model);
     size_t link_bytes = refold_link_bytes(model, CONFIG_REFOLD_WINDOW);
@@ -122,6 +130,10 @@ static void start(board *b)
     b->port.receive_bytes = CONFIG_REFOLD_RX_RING_BYTES;
     b->port.arena_memory = ARENA_PLACE;
     b->port.hot_bytes = REFOLD_HOT_BYTES;
+    b->port.layer_ticks = layer_ticks;
+    b->port.ticks = cycles_now;
+    b->port.ticks_per_us = CONFIG_ESP_DEFAULT_CPU_FREQ_MHZ;
+    b->port.ticks_kind = REFOLD_TICKS_CYCLES;
     check(refold_init(&b->ctx, model, arena, arena_bytes), "refold_init returns");
     check(refold_link_init(&b->link, b->ctx, model, &b->port,
                            allocate(link_bytes, LINK_PLACE), link_bytes),
