@@ -3,7 +3,8 @@
  * operating system, and prints for each what its layers took, in cycles of CCOUNT:
  *
  *     layers: N N ... N
- *     image: cycles of the inference, logits ..., bits of the shift score
+ *     image: cycles of the inference, of them update, score and tables, logits ...,
+ *            bits of the shift score
  *
  * plan.h holds the images and one mask of sites a mode; an empty mask is adaptation
  * off. The emulator counts an instruction as a fixed number of cycles.
@@ -82,6 +83,7 @@ static void run_image(refold_ctx *ctx, const void *image)
         say_hex(ticks[i + 1] - ticks[i]);
     say("\nimage:");
     say_hex(end - ticks[0]);
+    say_hex(refold_last(ctx)->adapt_us);
     for (int i = 0; i < REFOLD_MODEL_OUTPUTS; i++)
         say_hex((uint32_t)logits[i]);
     memcpy(&score, &refold_last(ctx)->shift_score, sizeof score);
@@ -111,6 +113,7 @@ int main(void)
 
     if (refold_init(&ctx, &refold_model_data, arena, sizeof arena) < 0)
         leave("refold_init fails\n", 1);
+    refold_set_clock(ctx, now);
     refold_set_trace(ctx, end_layer, NULL);
     for (int i = 0; i < MODES; i++)
         run_mode(ctx, modes[i]);

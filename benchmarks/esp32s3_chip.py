@@ -59,9 +59,16 @@ END: Final = "<!-- /executed -->\n"
 
 @dataclass(frozen=True)
 class Image:
-    """What one image gave: instructions of each layer, and the outcome."""
+    """What one image gave: instructions, and the outcome.
 
-    layers: tuple[int, ...]
+    Attributes:
+        spent: Of each layer, of what follows the last, and of update, score and
+            tables, which the layers contain.
+        logits: int32 [C].
+        score: The shift score.
+    """
+
+    spent: tuple[int, ...]
     logits: NDArray[np.int32]
     score: np.float32
 
@@ -152,10 +159,10 @@ def execute(program: Path, target: Board) -> list[Image]:
 
 
 def _image(layers: list[int], outcome: list[int]) -> Image:
-    total, *logits, score = np.array(outcome, np.uint32)
-    spent = (*layers, int(total) - sum(layers))
+    total, adapt, *logits, score = np.array(outcome, np.uint32)
+    spent = (*layers, int(total) - sum(layers), int(adapt))
     return Image(
-        layers=tuple(round(ticks / CYCLES) for ticks in spent),
+        spent=tuple(round(ticks / CYCLES) for ticks in spent),
         logits=np.array(logits, np.uint32).view(np.int32),
         score=score.view(np.float32),
     )
@@ -177,13 +184,13 @@ def differing(
 
 
 def least(ran: Sequence[Image]) -> tuple[int, ...]:
-    """Instructions of each layer, and of what follows the last.
+    """Instructions as in ``Image.spent``.
 
     Every 50 ms of its time the emulator gives the chip's other core a turn, which a
     layer that just ran seems to have taken. Images take the same instructions but for
     few, so the least over them is a layer's own.
     """
-    columns = zip(*(image.layers for image in ran), strict=True)
+    columns = zip(*(image.spent for image in ran), strict=True)
     return tuple(map(min, columns))
 
 
@@ -205,10 +212,12 @@ def render(
         op, macs = OPERATORS[type(layer)].kind(layer), layer_macs(layer, graph)
         cells = " | ".join(f"{count:,}" for count in counts)
         lines.append(f"| {layer.name} | {op} | {macs:,} | {cells} |")
-    totals = [sum(counts) for counts in ran]
+    totals = [sum(counts[:-1]) for counts in ran]
+    adapt = " | ".join(f"{counts[-1] / totals[0]:.2%}" for counts in ran[1:])
     added = " | ".join(f"{total / totals[0] - 1:.2%}" for total in totals[1:])
     lines.append(f"| all | | | {' | '.join(f'{total:,}' for total in totals)} |")
     lines.append(f"| added | | | | {added} |")
+    lines.append(f"| of it update, score and tables | | | | {adapt} |")
     return "\n".join(lines) + "\n"
 
 
@@ -218,7 +227,7 @@ def _title(sites: Sequence[int]) -> str:
 
 def missed(ran: Sequence[Sequence[int]]) -> Iterator[str]:
     """The bounds that ResNet-20 misses."""
-    off, everywhere, few = map(sum, ran)
+    off, everywhere, few = (sum(counts[:-1]) for counts in ran)
     if off > BASE_MOST:
         yield f"off: {off:,} instructions, bound {BASE_MOST:,}"
     for name, found, most in (("all", everywhere, ALL_MOST), ("few", few, FEW_MOST)):
@@ -277,13 +286,7 @@ def run(
     click.echo(f"random calls: {said}")
     complaints = [] if said == f"agree: {cases}" else [f"random calls: {said}"]
     graph = load_artefact(artefact).qgraph
-    images = np.load(artefact / GOLDEN)[GOLDEN_INPUT]
-    everywhere = tuple(range(len(graph.sites)))
-    modes = ((), everywhere, spread(len(everywhere))) if everywhere else ((),)
-    with tempfile.TemporaryDirectory() as folder:
-        program = build(artefact, target, plan(images, modes), Path(folder))
-        ran = execute(program, target)
-    parts = [ran[i : i + len(images)] for i in range(0, len(ran), len(images))]
+    modes, images, parts = run_modes(target, artefact)
     for sites, part in zip(modes, parts, strict=True):
         wrong = differing(graph, images, sites, part)
         click.echo(f"{_title(sites)}: {wrong} of {len(images)} images differ")
@@ -291,6 +294,20 @@ def run(
     counts = [least(part) for part in parts]
     show(render(graph, modes, counts), markdown)
     return [*complaints, *(missed(counts) if bounds else ())]
+
+
+def run_modes(
+    target: Board, artefact: Path
+) -> tuple[tuple[tuple[int, ...], ...], NDArray[Any], list[list[Image]]]:
+    """Run the golden images: sites of each mode, the images, what each mode gave."""
+    everywhere = tuple(range(len(load_artefact(artefact).qgraph.sites)))
+    modes = ((), everywhere, spread(len(everywhere))) if everywhere else ((),)
+    images = np.load(artefact / GOLDEN)[GOLDEN_INPUT]
+    with tempfile.TemporaryDirectory() as folder:
+        program = build(artefact, target, plan(images, modes), Path(folder))
+        ran = execute(program, target)
+    step = len(images)
+    return modes, images, [ran[i : i + step] for i in range(0, len(ran), step)]
 
 
 def show(text: str, markdown: Path | None) -> None:

@@ -108,6 +108,19 @@ def test_hello_tells_the_state_of_the_board(
     assert placement.hot_bytes == hello.hot_bytes > 0
 
 
+def test_layers_are_timed_in_cycles(
+    make_firmware: MakeFirmware, artefact: Artefact, flash: Path
+) -> None:
+    """Each layer of the last image has its time, by the core's cycle counter."""
+    with connect(BOARD, make_firmware("wire_uart")) as device:
+        device.begin(FORGE)
+        list(device.run(image.tobytes() for image in make_images(1)))
+        times = device.read_times()
+    assert (facts.Ticks.CYCLES, 240) == (times.kind, times.ticks_per_us)
+    assert len(artefact.qgraph.layers) == len(times.layers)
+    assert 0 < sum(times.layers) <= times.image
+
+
 def test_a_large_model_lies_in_psram(make_firmware: MakeFirmware, flash: Path) -> None:
     """The build's plan decides, and Hello says so."""
     with connect(BOARD, make_firmware("wire_uart", *PSRAM)) as d:

@@ -100,17 +100,20 @@ void esp_system_abort(const char *details)
     abort();
 }
 
+esp_cpu_cycle_count_t esp_cpu_get_cycle_count(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now); /* 240 MHz */
+    return (uint32_t)now.tv_sec * 240000000u + (uint32_t)(now.tv_nsec * 24 / 100);
+}
+
 int64_t esp_timer_get_time(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-uint32_t esp_cpu_get_cycle_count(void)
-{
-    return (uint32_t)esp_timer_get_time() * 240;
 }
 
 void *heap_caps_aligned_alloc(size_t alignment, size_t size, uint32_t caps)

@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
-uint32_t esp_cpu_get_cycle_count(void);
+typedef uint32_t esp_cpu_cycle_count_t;
+
+esp_cpu_cycle_count_t esp_cpu_get_cycle_count(void);
 
 #endif

@@ -64,7 +64,7 @@ static uint32_t now_us(void)
 /* refold_port.ticks */
 static uint32_t cycles_now(void)
 {
-    return esp_cpu_get_cycle_count();
+    return (uint32_t)esp_cpu_get_cycle_count();
 }
 
 /* refold_port.write */
@@ -74,7 +74,8 @@ static void write_frame(void *user, const void *data, size_t bytes)
     refold_wire_write(data, bytes);
 }
 
-/* Without a context there is no link: repeat in plain words what is wrong. */
+/* Without a context there is no link: repeat in plain words what is wrong. The host
+ * shows the last 40 characters. */
 static void fail(const char *what, long value)
 {
     char text[64];
