@@ -25,7 +25,7 @@ Infer = Callable[[int], object]
 """Runs one image, given by its number."""
 
 
-class _Config(ctypes.Structure):
+class Config(ctypes.Structure):
     """refold_adapt_config of refold/adapt.h."""
 
     _fields_ = [
@@ -36,27 +36,69 @@ class _Config(ctypes.Structure):
         ("warm", ctypes.c_uint16),
         ("shrinkage", ctypes.c_float),
         ("momentum", ctypes.c_float),
+        ("grade", ctypes.c_float),
         ("sites", ctypes.c_uint8 * facts.SITE_MASK_BYTES),
     ]
 
 
-def firmware(artefact: Artefact, compiler: Compiler, folder: Path) -> ctypes.CDLL:
-    """Compile the native board's sources and flags into a library, and load it."""
+def firmware(
+    artefact: Artefact,
+    compiler: Compiler,
+    folder: Path,
+    *,
+    model: Path | None = None,
+    include: tuple[Path, ...] = (),
+) -> ctypes.CDLL:
+    """Compile the native board's sources and flags into a library, and load it.
+
+    Args:
+        artefact: Whose model it holds.
+        compiler: The board's.
+        folder: For the library.
+        model: Source to take instead of the artefact's own.
+        include: Folders of headers to take before the firmware's own.
+    """
     sources = [
         *sorted((firmware_dir() / "src").rglob("*.c")),
-        artefact.path / "model.c",
+        model or artefact.path / "model.c",
     ]
-    include = (firmware_dir() / "include", firmware_dir() / "src", artefact.path)
+    own = (firmware_dir() / "include", firmware_dir() / "src", artefact.path)
     x86 = ["-DREFOLD_X86"] if compiler.defines("__x86_64__") else []
     library = folder / "firmware.so"
     command = [*compiler.command, *compiler.cflags, *x86, "-fPIC", "-shared"]
-    command += [f"-I{path}" for path in include]
+    command += [f"-I{path}" for path in (*include, *own)]
     command += [os.fspath(source) for source in sources]
     command += [*compiler.ldflags, "-o", os.fspath(library)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise UserError(f"the firmware does not compile:\n{result.stderr}")
     return ctypes.CDLL(str(library))
+
+
+def model_data(library: ctypes.CDLL) -> Any:
+    """The model that a library holds."""
+    return ctypes.byref(ctypes.c_char.in_dll(library, "refold_model_data"))
+
+
+def start(
+    library: ctypes.CDLL, artefact: Artefact, arena: NDArray[np.uint8]
+) -> ctypes.c_void_p:
+    """A context in ``arena``, which has 64 bytes to spare for its alignment."""
+    context = ctypes.c_void_p()
+    status = library.refold_init(
+        ctypes.byref(context),
+        model_data(library),
+        ctypes.c_void_p(arena.ctypes.data + -arena.ctypes.data % 64),
+        ctypes.c_size_t(artefact.manifest.memory.arena_bytes),
+    )
+    check(status)
+    return context
+
+
+def check(status: int) -> None:
+    """Refuse a status other than OK."""
+    if status != facts.Status.OK:
+        raise UserError(f"the firmware refused: {facts.STATUS_TEXT[status]}")
 
 
 class Firmware:
@@ -77,18 +119,8 @@ class Firmware:
         *,
         forge: bool,
     ) -> None:
-        self._model = ctypes.byref(ctypes.c_char.in_dll(library, "refold_model_data"))
         self._arena = np.zeros(artefact.manifest.memory.arena_bytes + 64, np.uint8)
-        start = self._arena.ctypes.data + -self._arena.ctypes.data % 64
-        self._context = ctypes.c_void_p()
-        self._check(
-            library.refold_init(
-                ctypes.byref(self._context),
-                self._model,
-                ctypes.c_void_p(start),
-                ctypes.c_size_t(artefact.manifest.memory.arena_bytes),
-            )
-        )
+        self._context = start(library, artefact, self._arena)
         if forge:
             self._adapt(library, sites=len(artefact.manifest.sites))
         self._images = device_input(artefact.manifest.input, images)
@@ -98,16 +130,12 @@ class Firmware:
         self._infer = library.refold_infer
 
     def _adapt(self, library: ctypes.CDLL, *, sites: int) -> None:
-        config = _Config()
-        library.refold_adapt_defaults(self._model, ctypes.byref(config))
+        config = Config()
+        library.refold_adapt_defaults(model_data(library), ctypes.byref(config))
         mask = ((1 << sites) - 1).to_bytes(facts.SITE_MASK_BYTES, "little")
         config.gate = 0
         config.sites[:] = list(mask)
-        self._check(library.refold_adapt_set(self._context, ctypes.byref(config)))
-
-    def _check(self, status: int) -> None:
-        if status != facts.Status.OK:
-            raise UserError(f"the firmware refused: {facts.STATUS_TEXT[status]}")
+        check(library.refold_adapt_set(self._context, ctypes.byref(config)))
 
     def __call__(self, number: int) -> None:
         """Run image ``number``."""

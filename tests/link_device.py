@@ -116,6 +116,7 @@ def configure(stream: int, sequence: int = 0, **changes: Any) -> bytes:
         "warm": 8,
         "shrinkage": 0.5,
         "momentum": 1 / 640,
+        "grade": 0.0,
         "sites": b"\xff" * 32,
     }
     return wire("configure", sequence, **{**fields, **changes})

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from refoldc.errors import RefoldcError
-from refoldc.facts import GATE_WINDOW, INTERVAL_MAX, Phase, Rule
-from refoldc.gate import GateState, Look
+from refoldc.facts import GATE_FIRST, INTERVAL_MAX, Phase, Rule
+from refoldc.gate import GateState, Look, Verdict
 from refoldc.ir import F32, F64, QConv, Requant
 from refoldc.recalibrate import (
-    VARIANCE_FLOOR,
+    distance,
     divergence,
+    image_mean,
     image_moments,
     make_table,
     momentum,
@@ -35,9 +36,10 @@ EAGER_IMAGES = 32
 MAGIC, VERSION = b"RFST", 2
 MEAN_LIMIT, SQUARE_LIMIT = np.float32(2.0**31), np.float32(2.0**62)
 """Beyond these no stream comes, and a table's integers might not fit 64 bits."""
-HEADER = struct.Struct("<4sHBB32sIII")
-MOMENTS = 4
-"""Arrays of a record: E1, E2 of the stream, W1, W2 of the window."""
+HEADER = struct.Struct("<4sHBB32sIIIf")
+MOMENTS = 3
+"""Arrays of a record: E1 and E2 of the stream, W1 of the gate's window."""
+LEAST_GRADE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class AdaptConfig:
         warm: The momentum of image t is at least 1 / (t + warm); 0: no warm start.
         shrinkage: a in [0, 1]; 0 keeps the targets, 1 trusts the stream.
         momentum: Floor of the momentum, in (0, 1].
+        grade: g: a is scaled by score / (score + g); 0 leaves it.
         sites: Indices that adapt; None takes the model's default sites.
     """
 
@@ -64,6 +67,7 @@ class AdaptConfig:
     warm: int = 8
     shrinkage: float = 0.5
     momentum: float = 1 / 640
+    grade: float = 0.0
     sites: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -80,6 +84,10 @@ class AdaptConfig:
             "warm": (0 <= self.warm <= 0xFFFF, "0 to 65535"),
             "shrinkage": (0 <= self.shrinkage <= 1, "0 to 1"),
             "momentum": (0 < self.momentum <= 1, "above 0, at most 1"),
+            "grade": (
+                self.grade == 0 or LEAST_GRADE <= self.grade <= 1,
+                f"0, or {LEAST_GRADE:g} to 1",
+            ),
         }
         for name, (ok, expected) in legal.items():
             if not ok:
@@ -104,7 +112,7 @@ class Forge:
     Args:
         layers: The sites' convolutions in layer order.
         model_hash: 32 bytes that tie a saved state to its model.
-        level, noise: Clean windows of n images score about level + noise / n.
+        margin, doubt: Of the gate; see :meth:`GateState.decide`.
     """
 
     def __init__(
@@ -112,13 +120,13 @@ class Forge:
         layers: Sequence[QConv],
         model_hash: bytes,
         *,
-        level: float = 0.0,
-        noise: float = 0.0,
+        margin: float = 3.0,
+        doubt: float = 1.0,
     ) -> None:
         self._sites = tuple(layer.site for layer in layers if layer.site is not None)
         self._static = tuple(layer.requant for layer in layers)
         self._hash = model_hash
-        self._thresholds = {"level": level, "noise": noise}
+        self._margin, self._doubt = margin, doubt
         ends = np.cumsum([0, *(len(site.mean) for site in self._sites)]).tolist()
         self._channels = [slice(*pair) for pair in pairwise(ends)]
         self._mean = self._joined("mean", np.float32)
@@ -176,21 +184,14 @@ class Forge:
     def reset(self) -> None:
         """Forget the stream: statistics at the targets, static tables in force."""
         self._gate = GateState()
-        self._forget()
-
-    def _forget(self) -> None:
-        """Forget all statistics; the gate stays in its phase."""
         self._images = 0
-        self._e1, self._e2 = self._targets()
-        self._w1, self._w2 = self._targets()
-        self._tables: dict[int, Requant] = {}
-
-    def _targets(self) -> tuple[F32, F32]:
-        """What no image has moved yet."""
-        second = self._variance.copy()
+        self._shift = np.float32(0)
+        self._e1 = self._mean.copy()
+        self._e2 = self._variance.copy()
         if not self._published:
-            second += self._mean * self._mean
-        return self._mean.copy(), second
+            self._e2 += self._mean * self._mean
+        self._w1 = self._joined("clean", np.float32)
+        self._tables: dict[int, Requant] = {}
 
     @property
     def _published(self) -> bool:
@@ -201,12 +202,12 @@ class Forge:
         """Whether the gate lets recalibrated tables in; None without a gate."""
         if self.config.method == "off" or not self.config.gate:
             return None
-        return self._gate.phase != Phase.CLOSED
+        return self._gate.phase == Phase.OPEN
 
     @property
-    def moments(self) -> tuple[F32, F32]:
-        """Running E1 and E2 of all sites, [channels]."""
-        return self._e1, self._e2
+    def means(self) -> F32:
+        """Running E[a] of all sites, [channels]."""
+        return self._e1
 
     def adapts(self, index: int) -> bool:
         """Whether site ``index`` absorbs statistics."""
@@ -222,35 +223,60 @@ class Forge:
         Args:
             s1, s2: Exact sums of a and a*a, [C].
         """
+        if self._absorbs:
+            self._update(index, s1, s2)
+        if self.config.gate:
+            self._watch(index, s1)
+        t = self._images
+        due = t < EAGER_IMAGES or (t + 1) % self.config.interval == 0
+        if due and self.is_open is not False:
+            self._make_table(index)
+
+    @property
+    def _absorbs(self) -> bool:
+        """Whether the running statistics move; not by images under other tables."""
+        return not self.config.gate or self._gate.phase != Phase.RECHECK
+
+    def _update(self, index: int, s1: F64, s2: F64) -> None:
         e1, e2 = image_moments(self._sites[index], s1, s2)
         if self._published:
             e2 = spread(e1, e2)
-        config, t, own = self.config, self._images, self._channels[index]
-        mom = momentum(t, config.warm, config.momentum)
+        own, mom = self._channels[index], self._momentum
         self._e1[own] += mom * (e1 - self._e1[own])
         self._e2[own] += mom * (e2 - self._e2[own])
-        if config.gate:  # the window's statistics are plain means
-            mom = momentum(self._gate.images, 1, 0)
-            self._w1[own] += mom * (e1 - self._w1[own])
-            self._w2[own] += mom * (e2 - self._w2[own])
-        due = t < EAGER_IMAGES or (t + 1) % config.interval == 0
-        if due and self.is_open is not False:
-            self._make_table(index)
+
+    @property
+    def _momentum(self) -> np.float32:
+        return momentum(self._images, self.config.warm, self.config.momentum)
+
+    def _watch(self, index: int, s1: F64) -> None:
+        """Take the image into the window: a plain mean, whose oldest images fade."""
+        e1, own = image_mean(self._sites[index], s1), self._channels[index]
+        weight = momentum(self._gate.images, 1, 1 / self._gate.window)
+        self._w1[own] += weight * (e1 - self._w1[own])
 
     def _make_table(self, index: int) -> None:
         own = self._channels[index]
         self._tables[index] = make_table(
             self._sites[index],
             self._e1[own],
-            self._spread(self._e1[own], self._e2[own]),
+            self._spread(own),
             self._static[index],
-            shrinkage=self.config.shrinkage,
+            shrinkage=float(self._shrinkage),
             published=self._published,
         )
 
-    def _spread(self, e1: F32, e2: F32) -> F32:
-        """Variance that moments stand for."""
-        return e2 if self._published else spread(e1, e2)
+    def _spread(self, channels: slice | NDArray[np.bool_]) -> F32:
+        """Running variance of some channels."""
+        if self._published:
+            return self._e2[channels]
+        return spread(self._e1[channels], self._e2[channels])
+
+    @property
+    def _shrinkage(self) -> np.float32:
+        """a, graded by the score of the image before."""
+        a, grade = np.float32(self.config.shrinkage), np.float32(self.config.grade)
+        return a * (self._shift / (self._shift + grade)) if grade else a
 
     def _rebuild(self) -> None:
         """Bring the tables in line with statistics that were kept or loaded."""
@@ -261,39 +287,43 @@ class Forge:
 
     def finish(self) -> np.float32:
         """Count the image, let the gate decide and return the shift score."""
-        shift = self.score(self._e1, self._e2)
-        self._images += 1
-        if self.config.gate:
-            self._settle(self._gate.look(self._images))
-        return shift
-
-    def score(self, e1: F32, e2: F32, *, of_stream: bool = False) -> np.float32:
-        """Mean divergence of moments from the targets, or from the running ones."""
-        mean, variance = self._mean, self._variance
-        if of_stream:
-            mean, variance = self._e1, self._floored(self._e1, self._e2)
         mask = self._scored
         terms = divergence(
-            mean[mask], variance[mask], e1[mask], self._floored(e1, e2)[mask]
+            self._mean[mask], self._variance[mask], self._e1[mask], self._spread(mask)
         )
-        return score(int(terms.sum()), len(terms))
+        shift = self._shift = score(int(terms.sum()), len(terms))
+        look, doubt = self._gate.look(self._images), self._doubt
+        if look == "stream":
+            doubt = float(self._momentum)
+        self._images += self._absorbs
+        if self.config.gate:
+            self._gate, verdict = self._gate.decide(
+                look,
+                self._distance(look),
+                absorbed=self._images,
+                margin=self._margin,
+                doubt=doubt,
+            )
+            self._settle(verdict)
+        return shift
 
-    def _floored(self, e1: F32, e2: F32) -> F32:
-        """A variance that can be divided by."""
-        least = self._variance * VARIANCE_FLOOR
-        return np.asarray(np.maximum(self._spread(e1, e2), least))
+    def _distance(self, look: Look) -> np.float32:
+        """How far the window is from what it is compared with."""
+        total, count = 0, 0
+        for index in self._chosen if look != "not" else ():
+            site, own = self._sites[index], self._channels[index]
+            centre = self._e1[own] if look == "stream" else site.clean
+            terms = distance(site, self._w1[own], centre)[site.live]
+            total, count = total + int(terms.sum()), count + len(terms)
+        return score(total, count)
 
-    def _settle(self, look: Look) -> None:
-        """Do what the gate decides."""
-        found = np.float32(0)
-        if look != "not":
-            found = self.score(self._w1, self._w2, of_stream=look == "stream")
-        self._gate, verdict = self._gate.decide(look, found, **self._thresholds)
+    def _settle(self, verdict: Verdict) -> None:
+        """Do what the gate decided; see ``settle_gate`` of firmware/src/adapt.c."""
         if verdict == "forget":
-            self._forget()
-        elif verdict != "none":
-            self._w1, self._w2 = self._targets()
+            self.reset()
         if verdict == "open":
+            self._images = min(self._images, GATE_FIRST)
+        if verdict in ("open", "switch"):
             self._rebuild()
 
     def save(self) -> bytes:
@@ -303,9 +333,9 @@ class Forge:
         gate = self._gate
         head = HEADER.pack(
             *(MAGIC, VERSION, rule, gate.phase, self._hash),
-            *(self._images, count, gate.images),
+            *(self._images, count, gate.images, self._shift),
         )
-        arrays = (self._e1, self._e2, self._w1, self._w2)
+        arrays = (self._e1, self._e2, self._w1)
         moments = np.concatenate(arrays).astype("<f4")
         record = head + moments.tobytes()
         return record + struct.pack("<I", zlib.crc32(record))
@@ -318,20 +348,21 @@ class Forge:
         """
         self.reset()
         count = len(self._mean)
-        images, gate = self._check(record, count)
+        images, gate, shift = self._check(record, count)
         moments = np.frombuffer(record[HEADER.size : -4], "<f4").astype(np.float32)
-        e1, e2, w1, w2 = moments.reshape(MOMENTS, count).copy()
-        means, squares = np.abs([e1, w1]), np.abs([e2, w2])
-        if not ((means <= MEAN_LIMIT) & (squares <= SQUARE_LIMIT)).all():
+        e1, e2, w1 = moments.reshape(MOMENTS, count).copy()
+        limits = ((e1, MEAN_LIMIT), (e2, SQUARE_LIMIT), (w1, MEAN_LIMIT))
+        scored = np.array([shift]), MEAN_LIMIT
+        if not all((np.abs(x) <= limit).all() for x, limit in (*limits, scored)):
             raise RefoldcError(
                 "adaptation state: it holds statistics that no stream can give"
             )
-        self._images, self._gate = images, gate
-        self._e1, self._e2, self._w1, self._w2 = e1, e2, w1, w2
+        self._images, self._gate, self._shift = images, gate, np.float32(shift)
+        self._e1, self._e2, self._w1 = e1, e2, w1
         self._rebuild()
 
-    def _check(self, record: bytes, channels: int) -> tuple[int, GateState]:
-        """The record's image count and gate, once everything is as expected."""
+    def _check(self, record: bytes, channels: int) -> tuple[int, GateState, float]:
+        """The record's image count, gate and score, once everything is as expected."""
         rule = Rule[self.config.rule.upper()]
         size = HEADER.size + 4 * MOMENTS * channels + 4
         if len(record) != size:
@@ -339,7 +370,7 @@ class Forge:
                 f"adaptation state: {len(record)} bytes, expected {size}; it belongs "
                 "to another model"
             )
-        *head, phase, owner, images, count, window = HEADER.unpack_from(record)
+        *head, phase, owner, images, count, window, shift = HEADER.unpack_from(record)
         crc = struct.unpack("<I", record[-4:])[0]
         if crc != zlib.crc32(record[:-4]):
             raise RefoldcError("adaptation state: its CRC is wrong; it is damaged")
@@ -348,6 +379,9 @@ class Forge:
             raise RefoldcError(
                 "adaptation state: it was saved by another model, rule or version"
             )
-        if phase not in tuple(Phase) or window >= GATE_WINDOW:
+        if phase not in tuple(Phase):
             raise RefoldcError("adaptation state: it holds a gate that cannot be")
-        return int(images), GateState(Phase(phase), int(window))
+        gate = GateState(Phase(phase), int(window))
+        if window > gate.window:
+            raise RefoldcError("adaptation state: it holds a window that cannot be")
+        return int(images), gate, float(shift)

@@ -215,7 +215,10 @@ def render_sites(graph: QGraph) -> Iterator[str]:
         yield f"static const refold_site sites[] = {{\n{''.join(rows)}}};"
 
 
-SITE_ARRAYS = ("mean", "variance", "epsilon", "gain", "offset")
+SITE_ARRAYS = (
+    *("mean", "variance", "epsilon", "gain", "offset"),
+    *("clean", "precision"),
+)
 
 
 def render_site_arrays(index: int, site: Site) -> Iterator[str]:
@@ -285,8 +288,8 @@ def model_fields(graph: QGraph, plan: Plan) -> Fields:
     yield "output_zero_point", str(output.zero_point)
     yield "output_scale", c_float(float(np.float32(output.scale)))
     yield "softmax", "&softmax"
-    yield "gate_level", c_float(float(np.float32(graph.gate_level)))
-    yield "gate_noise", c_float(float(np.float32(graph.gate_noise)))
+    yield "gate_margin", c_float(float(np.float32(graph.gate_margin)))
+    yield "gate_doubt", c_float(float(np.float32(graph.gate_doubt)))
     yield "activation_bytes", str(plan.activation_bytes)
     yield "scratch_bytes", str(plan.scratch_bytes)
     yield "site_channels", str(sum(widths))

@@ -1,6 +1,6 @@
 """The safety gate and the detection of new domains; twin of firmware/src/gate.c.
 
-docs/numerics.md, "Gate". A state machine over scores of a window of images; it
+docs/numerics.md, "Gate". A state machine over distances of a window of images; it
 knows neither sites nor tables.
 """
 
@@ -12,21 +12,19 @@ from typing import Literal
 import numpy as np
 
 from refoldc.facts import (
-    CHANGE_MARGIN,
-    CHANGE_SETTLED,
-    CHANGE_WINDOW,
     GATE_FIRST,
-    GATE_MARGIN,
+    GATE_OPEN_WINDOW,
+    GATE_RECHECK,
+    GATE_SETTLED,
     GATE_WINDOW,
-    TRIAL_MARGIN,
     Phase,
 )
 
 Look = Literal["not", "clean", "stream"]
-"""What the window is compared with after an image: nothing, targets, running."""
-Verdict = Literal["none", "window", "open", "forget"]
-"""``window``: it begins again; ``open``: so it does, and tables come into force;
-``forget``: window and running statistics begin again."""
+"""What the window is compared with after an image: nothing, clean, running."""
+Verdict = Literal["none", "switch", "open", "forget"]
+"""``switch``: other tables come into force, and the window begins again; ``open``: so
+it is, and the momentum is warm again; ``forget``: the stream begins again."""
 
 
 @dataclass(frozen=True)
@@ -35,53 +33,59 @@ class GateState:
 
     Attributes:
         phase: Which tables are in force.
-        images: Of the window.
+        images: Of the window; no more than :attr:`window` are counted.
     """
 
     phase: Phase = Phase.CLOSED
     images: int = 0
 
+    @property
+    def window(self) -> int:
+        """The images that the window looks back on: above it, the oldest fade."""
+        return GATE_OPEN_WINDOW if self.phase == Phase.OPEN else GATE_WINDOW
+
     def look(self, absorbed: int) -> Look:
         """What the coming image's window is compared with.
 
         Args:
-            absorbed: Images in the running statistics, the coming one included.
+            absorbed: Images in the running statistics before it.
         """
-        n = self.images + 1
-        if n < (CHANGE_WINDOW if self.phase == Phase.TRIAL else GATE_FIRST):
-            return "not"
-        if self.phase != Phase.OPEN:
-            return "clean"
-        return "stream" if absorbed >= CHANGE_SETTLED else "not"
+        if self.phase == Phase.OPEN:
+            return "stream" if absorbed >= GATE_SETTLED else "not"
+        return "clean" if self.images + 1 >= GATE_FIRST else "not"
 
     def decide(
-        self, look: Look, score: np.float32, *, level: float, noise: float
+        self,
+        look: Look,
+        distance: np.float32,
+        *,
+        absorbed: int,
+        margin: float,
+        doubt: float,
     ) -> tuple[GateState, Verdict]:
         """Count the image that ``look`` was announced for.
 
         Args:
-            look: What the score was taken of.
-            score: Mean divergence of the window; not used where nothing was.
-            level, noise: Clean windows of n images score about level + noise / n.
+            look: What the distance was taken from.
+            distance: Mean over the channels; not used where none was taken.
+            absorbed: Images in the running statistics, this one included.
+            margin: Times by which it must exceed what chance brings about.
+            doubt: 1 / images behind what the window is compared with.
         """
-        n = self.images + 1
-        shifted = look != "not" and bool(score > self._chance(look, level, noise))
-        if self.phase == Phase.OPEN and shifted:
-            return GateState(Phase.TRIAL), "forget"
-        if shifted:
-            return GateState(
-                Phase.OPEN
-            ), "open" if self.phase == Phase.CLOSED else "window"
-        if n < (GATE_WINDOW if self.phase == Phase.CLOSED else CHANGE_WINDOW):
-            return GateState(self.phase, n), "none"
+        n = min(self.images + 1, self.window)
+        chance = np.float32(1) / np.float32(n) + np.float32(doubt)
+        shifted = look != "not" and bool(distance > np.float32(margin) * chance)
         if self.phase == Phase.OPEN:
-            return GateState(Phase.OPEN), "window"
-        return GateState(), "forget"
+            if shifted:
+                return GateState(), "forget"
+            if absorbed % GATE_RECHECK == 0:
+                return GateState(Phase.RECHECK), "switch"
+        elif shifted:
+            return GateState(Phase.OPEN), self._opens
+        elif self.phase == Phase.RECHECK and n == self.window:
+            return GateState(), "forget"
+        return GateState(self.phase, n), "none"
 
-    def _chance(self, look: Look, level: float, noise: float) -> np.float32:
-        """The score beyond which a window has shifted; see gate.c."""
-        n = np.float32(self.images + 1)
-        if look == "stream":
-            return np.float32(CHANGE_MARGIN) * np.float32(noise) / n
-        margin = TRIAL_MARGIN if self.phase == Phase.TRIAL else GATE_MARGIN
-        return np.float32(level) + np.float32(margin) * np.float32(noise) / n
+    @property
+    def _opens(self) -> Verdict:
+        return "open" if self.phase == Phase.CLOSED else "switch"

@@ -256,8 +256,9 @@ class Requant:
 class Site:
     """A recalibration site: targets in accumulator units, one per channel.
 
-    ``beta`` and ``sigma`` are the real-valued targets the float arrays derive
-    from; ``origin`` per channel is what chose them (rule *mix*).
+    ``clean`` and ``precision`` are mean and reciprocal variance, over clean images, of
+    an image's mean. ``beta`` and ``sigma`` are the real-valued targets the other float
+    arrays derive from; ``origin`` per channel is what chose them (rule *mix*).
     """
 
     layer: str
@@ -268,6 +269,8 @@ class Site:
     epsilon: F32
     gain: F32
     offset: F32
+    clean: F32
+    precision: F32
     live: NDArray[np.bool_]
     beta: F64
     sigma: F64
@@ -401,8 +404,9 @@ class InputSpec:
 class QGraph:
     """An integer network; ``quants`` and ``shapes`` cover every tensor.
 
-    The logits tensor's scale is ``output_scale`` of its int32 values. Clean windows
-    of n images score about ``gate_level + gate_noise / n``.
+    The logits tensor's scale is ``output_scale`` of its int32 values. The gate takes a
+    window of n images to have shifted where its distance from clean is above
+    ``gate_margin * (1 / n + gate_doubt)``.
     """
 
     name: str
@@ -415,8 +419,8 @@ class QGraph:
     onnx_input: str
     onnx_output: str
     softmax: bool = False
-    gate_level: float = 0.0
-    gate_noise: float = 0.0
+    gate_margin: float = 3.0
+    gate_doubt: float = 1.0
     notices: tuple[str, ...] = field(default=())
 
     @property

@@ -1,7 +1,4 @@
-"""What clean images score, for the thresholds of the safety gate.
-
-docs/numerics.md, "Gate".
-"""
+"""What clean images look like to the safety gate; docs/numerics.md, "Gate"."""
 
 from __future__ import annotations
 
@@ -12,38 +9,85 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.adapt import AdaptConfig
-from refoldc.facts import CHANGE_WINDOW
-from refoldc.ir import QGraph
+from refoldc.facts import GATE_FIRST, GATE_WINDOW
+from refoldc.ir import F32, QConv, QGraph, Site
+from refoldc.recalibrate import VARIANCE_FLOOR
 from refoldc.reference import Reference
 
-IMAGES = 128
+IMAGES = 256
 """Most images to measure; the reference runs each."""
-LEVEL_MARGIN = 1.5
-"""The level of other clean images is not that of these; docs/numerics.md."""
+LEAST_MARGIN = 3.0
+ORDERS = 8
+"""In which the images are run past the gate."""
+SAFETY = 1.25
+"""The margin's, over the most that clean images needed."""
 ONE_IMAGE = AdaptConfig(gate=False, momentum=1.0, warm=0)
 """With it the running moments are those of the last image."""
 
 
 def measure_gate(graph: QGraph, images: NDArray[Any]) -> QGraph:
-    """Set the thresholds from clean images, as the device receives them.
+    """Give each site its clean mean and scatter, and the gate its margin.
 
-    The score of n images is taken to be level + noise / n; the level is that of
-    all, the noise what windows of ``CHANGE_WINDOW`` score above it.
+    Args:
+        graph: The network.
+        images: Clean, as the device receives them.
     """
     if not graph.sites:
         return graph
-    reference = Reference(graph)
-    moments = []
-    for image in images[:IMAGES]:
+    means = image_means(Reference(graph), images[:IMAGES])
+    widths = [len(site.mean) for site in graph.sites]
+    parts = np.split(means, np.cumsum(widths)[:-1], axis=1)
+    sites = {
+        site.layer: measure_site(site, part)
+        for site, part in zip(graph.sites, parts, strict=True)
+    }
+    layers = tuple(
+        replace(layer, site=sites[layer.name])
+        if isinstance(layer, QConv) and layer.site is not None
+        else layer
+        for layer in graph.layers
+    )
+    measured = replace(graph, layers=layers, gate_doubt=1 / len(means))
+    return replace(measured, gate_margin=find_margin(measured, means))
+
+
+def image_means(reference: Reference, images: NDArray[Any]) -> F32:
+    """E[a] of each image at all sites, [images, channels], static tables."""
+    found = []
+    for image in images:
         reference.configure(ONE_IMAGE)
         reference.infer(image)
-        moments.append(np.stack(reference.forge.moments))
-    found = np.stack(moments)
-    size = min(CHANGE_WINDOW, len(found))
-    windows = np.split(found[: len(found) // size * size], len(found) // size)
-    level, *scores = (
-        float(reference.forge.score(*part.mean(axis=0, dtype=np.float32)))
-        for part in (found, *windows)
+        found.append(reference.forge.means.copy())
+    return np.stack(found)
+
+
+def measure_site(site: Site, means: F32) -> Site:
+    """The site with the mean and scatter of clean images' means, [images, channels]."""
+    least = site.variance * VARIANCE_FLOOR
+    scatter = np.maximum(means.var(axis=0, dtype=np.float64), least)
+    clean = means.mean(axis=0, dtype=np.float64).astype(np.float32)
+    return replace(site, clean=clean, precision=(1 / scatter).astype(np.float32))
+
+
+def find_margin(graph: QGraph, means: F32) -> float:
+    """The margin at which the gate stays closed on the clean images, and more."""
+    most = max(
+        float(chances(graph, np.random.default_rng(order).permutation(means)).max())
+        for order in range(ORDERS)
     )
-    noise = max(0.0, size * (float(np.mean(scores)) - level))
-    return replace(graph, gate_level=LEVEL_MARGIN * level, gate_noise=noise)
+    return max(LEAST_MARGIN, SAFETY * most)
+
+
+def chances(graph: QGraph, means: F32) -> NDArray[np.float64]:
+    """Distances of a stream's windows from clean, in units of what chance gives."""
+    clean, precision, live = (
+        np.concatenate([getattr(site, name) for site in graph.sites])
+        for name in ("clean", "precision", "live")
+    )
+    window, found = np.zeros(means.shape[1]), []
+    for number, mean in enumerate(means, start=1):
+        n = min(number, GATE_WINDOW)
+        window += (mean - window) / n
+        terms = ((window - clean) ** 2 * precision)[live]
+        found.append(terms.sum() / max(1, live.sum()) / (1 / n + graph.gate_doubt))
+    return np.array(found[GATE_FIRST - 1 :] or [0.0])

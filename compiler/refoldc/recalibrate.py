@@ -35,6 +35,12 @@ def image_moments(site: Site, s1: F64, s2: F64) -> tuple[F32, F32]:
     return u1 + h, (u2 + (TWO * h) * u1) + h * h
 
 
+def image_mean(site: Site, s1: F64) -> F32:
+    """First moment of one image alone; see :func:`image_moments`."""
+    h = np.float32(0.5 - 2.0 ** -(site.stat_shift + 1))
+    return np.asarray(s1.astype(np.float32) / np.float32(site.pixels) + h)
+
+
 def momentum(images: int, warm: int, floor: float) -> np.float32:
     """Weight of image number ``images``, counted from 0 since the reset."""
     least = np.float32(floor)
@@ -93,21 +99,33 @@ def table_shift(factor: F32) -> int:
 
 
 def divergence(mean: F32, variance: F32, e1: F32, v: F32) -> I64:
-    """KL(N(e1, v) || N(mean, variance)) of each channel, with SCORE_FRACTION_BITS.
+    """KL(running || clean) of each channel, with SCORE_FRACTION_BITS.
 
     Args:
-        mean, variance: Clean, or of the stream.
-        e1, v: Running, or of a window; v floored.
+        mean, variance: Clean.
+        e1, v: Running.
     """
-    r = v / variance
+    r = np.maximum(v, variance * VARIANCE_FLOOR) / variance
     d = e1 - mean
     kl = HALF * (((r + (d * d) / variance) - ONE) - log32(r))
     terms = np.floor(np.minimum(kl, KL_MAX) * SCORE_ONE + HALF)
     return np.asarray(terms, np.int64)
 
 
+def distance(site: Site, mean: F32, centre: F32) -> I64:
+    """Squared distance of each channel's mean, with SCORE_FRACTION_BITS.
+
+    Args:
+        site: Whose scatter from clean image to clean image is the unit.
+        mean, centre: E[a] of the gate's window, and what it is compared with.
+    """
+    d = mean - centre
+    terms = np.floor(np.minimum((d * d) * site.precision, KL_MAX) * SCORE_ONE + HALF)
+    return np.asarray(terms, np.int64)
+
+
 def score(total: int, count: int) -> np.float32:
-    """Mean of ``count`` divergences that sum to ``total``; 0 of none."""
+    """Mean of ``count`` terms that sum to ``total``; 0 of none."""
     if count == 0:
         return ZERO
     return (np.float32(total) / np.float32(count)) * (ONE / SCORE_ONE)

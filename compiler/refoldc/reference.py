@@ -48,8 +48,8 @@ class Reference:
         self._forge = Forge(
             sited,
             graph_hash(graph),
-            level=graph.gate_level,
-            noise=graph.gate_noise,
+            margin=graph.gate_margin,
+            doubt=graph.gate_doubt,
         )
 
     def configure(self, config: AdaptConfig, keep_state: bool = False) -> None:

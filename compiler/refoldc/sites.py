@@ -128,15 +128,19 @@ def make_site(
     k = stat_shift(float((peak / out.unit).max()))
     unit = out.unit * 2.0**k
     count = int(replaced.sum())
+    mean = _bounded((beta - out.bias) / unit, 2.0**15)
+    variance = _bounded(np.maximum(sigma / unit, LEAST_DEVIATION) ** 2, 2.0**30)
     return Site(
         layer=node.name,
         pixels=out.shape[0] * out.shape[1],
         stat_shift=k,
-        mean=_bounded((beta - out.bias) / unit, 2.0**15),
-        variance=_bounded(np.maximum(sigma / unit, LEAST_DEVIATION) ** 2, 2.0**30),
+        mean=mean,
+        variance=variance,
         epsilon=_bounded(EPSILON / unit**2, 2.0**100),
         gain=(np.sqrt(sigma**2 + EPSILON) / out.quant.scale).astype(np.float32),
         offset=(beta / out.quant.scale + out.quant.zero_point + 0.5).astype(np.float32),
+        clean=mean,
+        precision=np.asarray(1 / variance, np.float32),
         live=(sigma / unit >= LEAST_DEVIATION) & out.varies,
         beta=beta,
         sigma=sigma,

@@ -9,6 +9,7 @@
 
 /* Images after a reset during which every one gets new tables. */
 #define EAGER_IMAGES 32
+#define LEAST_GRADE 1e-6f
 
 static bool is_compiled_in(const refold_model *model)
 {
@@ -45,9 +46,7 @@ static void divide(refold_ctx *ctx, uint8_t *memory)
     ctx->e1 = take(&memory, channels * sizeof *ctx->e1);
     ctx->e2 = take(&memory, channels * sizeof *ctx->e2);
     ctx->w1 = take(&memory, channels * sizeof *ctx->w1);
-    ctx->w2 = take(&memory, channels * sizeof *ctx->w2);
     ctx->work = take(&memory, widest * sizeof *ctx->work);
-    ctx->spare = take(&memory, widest * sizeof *ctx->spare);
     ctx->m = take(&memory, channels * sizeof *ctx->m);
 }
 
@@ -82,21 +81,11 @@ static refold_forge view(const refold_ctx *ctx, int site)
     return forge;
 }
 
-/* The same of the gate's window. */
-static refold_forge window(const refold_ctx *ctx, int site)
-{
-    refold_forge forge = view(ctx, site);
-
-    forge.e1 = ctx->w1 + ctx->sites[site].first;
-    forge.e2 = ctx->w2 + ctx->sites[site].first;
-    return forge;
-}
-
 static void make_table(refold_ctx *ctx, int site)
 {
     refold_forge forge = view(ctx, site);
 
-    ctx->sites[site].shift = refold_forge_table(&forge, ctx->config.shrinkage);
+    ctx->sites[site].shift = refold_forge_table(&forge, ctx->shrinkage);
 }
 
 /* The table in force. */
@@ -122,13 +111,29 @@ bool refold_adapt_active(const refold_ctx *ctx, int site)
 /* Do recalibrated tables come into force? */
 static bool recalibrates(const refold_ctx *ctx)
 {
-    return !ctx->config.gate || ctx->gate.phase != REFOLD_PHASE_CLOSED;
+    return !ctx->config.gate || ctx->gate.phase == REFOLD_PHASE_OPEN;
+}
+
+/* Do the running statistics move? Not by static tables' images after others'. */
+static bool absorbs(const refold_ctx *ctx)
+{
+    return !ctx->config.gate || ctx->gate.phase != REFOLD_PHASE_RECHECK;
+}
+
+/* The shrinkage of the coming image, by the score of the one before. */
+static float graded(const refold_ctx *ctx)
+{
+    float a = ctx->config.shrinkage;
+    float g = ctx->config.grade;
+
+    return g == 0.0f ? a : a * (ctx->shift_score / (ctx->shift_score + g));
 }
 
 void refold_adapt_retable(refold_ctx *ctx)
 {
     if (!is_compiled_in(ctx->model))
         return;
+    ctx->shrinkage = graded(ctx);
     for (int i = 0; i < ctx->model->site_count; i++) {
         ctx->sites[i].shift = 0;
         if (ctx->images > 0 && recalibrates(ctx) && refold_adapt_active(ctx, i))
@@ -136,33 +141,26 @@ void refold_adapt_retable(refold_ctx *ctx)
     }
 }
 
-static void restart_window(refold_ctx *ctx)
+/* The arrays; the gate stays where it is. */
+static void reset_statistics(refold_ctx *ctx)
 {
-    ctx->gate.images = 0;
     for (int i = 0; i < ctx->model->site_count; i++) {
-        refold_forge forge = window(ctx, i);
-        refold_forge_reset(&forge);
-    }
-}
-
-/* All statistics back to the targets; the gate stays in its phase. */
-static void forget(refold_ctx *ctx)
-{
-    ctx->images = 0;
-    for (int i = 0; i < ctx->model->site_count; i++) {
+        const refold_site *site = &ctx->model->sites[i];
         refold_forge forge = view(ctx, i);
         refold_forge_reset(&forge);
+        memcpy(ctx->w1 + ctx->sites[i].first, site->clean, site->channels * sizeof *ctx->w1);
         ctx->sites[i].shift = 0;
     }
-    restart_window(ctx);
 }
 
 void refold_adapt_reset(refold_ctx *ctx)
 {
     ctx->images = 0;
+    ctx->shift_score = 0.0f;
     ctx->gate.phase = REFOLD_PHASE_CLOSED;
+    ctx->gate.images = 0;
     if (is_compiled_in(ctx->model))
-        forget(ctx);
+        reset_statistics(ctx);
 }
 
 void refold_adapt_defaults(const refold_model *model, refold_adapt_config *config)
@@ -176,6 +174,7 @@ void refold_adapt_defaults(const refold_model *model, refold_adapt_config *confi
         .warm = 8,
         .shrinkage = 0.5f,
         .momentum = 1.0f / 640.0f,
+        .grade = 0.0f,
     };
 
     memcpy(defaults.sites, model->default_sites, sizeof defaults.sites);
@@ -191,6 +190,12 @@ static bool names_only_sites(const refold_model *model, const uint8_t *mask)
     return true;
 }
 
+/* Above 0 it must stay so in arithmetic that flushes the smallest numbers. */
+static bool is_grade(float grade)
+{
+    return grade == 0.0f || (grade >= LEAST_GRADE && grade <= 1.0f);
+}
+
 /* Comparisons are written so that a NaN fails them. */
 static bool in_range(const refold_model *model, const refold_adapt_config *config)
 {
@@ -200,7 +205,7 @@ static bool in_range(const refold_model *model, const refold_adapt_config *confi
            config->interval >= 1 &&
            config->interval <= REFOLD_INTERVAL_MAX && config->shrinkage >= 0.0f &&
            config->shrinkage <= 1.0f && config->momentum > 0.0f &&
-           config->momentum <= 1.0f && names_only_sites(model, config->sites);
+           config->momentum <= 1.0f && is_grade(config->grade) && names_only_sites(model, config->sites);
 }
 
 refold_status refold_adapt_set(refold_ctx *ctx, const refold_adapt_config *config)
@@ -228,32 +233,33 @@ void refold_adapt_begin(refold_ctx *ctx)
 
     memset(&ctx->report, 0, sizeof ctx->report);
     memset(&ctx->score, 0, sizeof ctx->score);
-    memset(&ctx->gate.score, 0, sizeof ctx->gate.score);
+    memset(&ctx->gate.distance, 0, sizeof ctx->gate.distance);
     ctx->momentum = refold_forge_momentum(ctx->images, config->warm, config->momentum);
-    ctx->look = refold_gate_next(&ctx->gate, ctx->images + 1);
+    ctx->shrinkage = graded(ctx);
+    ctx->look = refold_gate_next(&ctx->gate, ctx->images);
     ctx->report.gate = config->method == REFOLD_METHOD_OFF || !config->gate
                            ? REFOLD_GATE_NONE
                        : recalibrates(ctx) ? REFOLD_GATE_OPEN
                                            : REFOLD_GATE_CLOSED;
 }
 
+/*
+ * What the gate decides is done between images. Statistics gathered while it was
+ * closed are where those of the new domain begin, but must not outweigh them.
+ */
 static void settle_gate(refold_ctx *ctx)
 {
-    switch (refold_gate_decide(&ctx->gate, ctx->look, ctx->model->gate_level,
-                               ctx->model->gate_noise)) {
-    case REFOLD_VERDICT_NONE:
-        break;
-    case REFOLD_VERDICT_WINDOW:
-        restart_window(ctx);
-        break;
-    case REFOLD_VERDICT_OPEN:
-        restart_window(ctx);
+    const refold_model *model = ctx->model;
+    float doubt = ctx->look == REFOLD_LOOK_AT_STREAM ? ctx->momentum : model->gate_doubt;
+    refold_gate_verdict verdict = refold_gate_decide(&ctx->gate, ctx->look, ctx->images,
+                                                     model->gate_margin, doubt);
+
+    if (verdict == REFOLD_VERDICT_FORGET)
+        refold_adapt_reset(ctx);
+    if (verdict == REFOLD_VERDICT_OPEN && ctx->images > REFOLD_GATE_FIRST)
+        ctx->images = REFOLD_GATE_FIRST;
+    if (verdict == REFOLD_VERDICT_OPEN || verdict == REFOLD_VERDICT_SWITCH)
         refold_adapt_retable(ctx);
-        break;
-    case REFOLD_VERDICT_FORGET:
-        forget(ctx);
-        break;
-    }
 }
 
 /* t counts once an image, so that all its sites share one momentum. */
@@ -261,9 +267,10 @@ void refold_adapt_end(refold_ctx *ctx)
 {
     if (ctx->config.method != REFOLD_METHOD_FORGE)
         return;
-    ctx->report.shift_score = refold_forge_mean_score(&ctx->score);
+    ctx->shift_score = refold_forge_mean_score(&ctx->score);
+    ctx->report.shift_score = ctx->shift_score;
     ctx->report.adapted = 1;
-    if (ctx->images < UINT32_MAX - 1)
+    if (absorbs(ctx) && ctx->images < UINT32_MAX - 1)
         ctx->images++;
     if (ctx->config.gate)
         settle_gate(ctx);
@@ -274,20 +281,19 @@ static bool table_is_due(const refold_ctx *ctx)
     return ctx->images < EAGER_IMAGES || (ctx->images + 1) % ctx->config.interval == 0;
 }
 
-/* The window's statistics are plain means, whose momentum is 1 / n. */
-static void watch(refold_ctx *ctx, int site, const refold_moments *moments)
+/* Take the image into the gate's window: a plain mean, whose oldest images fade. */
+static void watch(refold_ctx *ctx, const refold_forge *forge, float *window,
+                  const refold_moments *moments)
 {
-    const refold_site *target = &ctx->model->sites[site];
-    refold_forge stream = view(ctx, site);
-    refold_forge recent = window(ctx, site);
+    float least = 1.0f / (float)refold_gate_window(&ctx->gate);
+    float weight = refold_forge_momentum(ctx->gate.images, 1, least);
 
-    refold_forge_update(&recent, refold_forge_momentum(ctx->gate.images, 1, 0.0f), moments);
-    if (ctx->look == REFOLD_LOOK_AT_CLEAN) {
-        refold_forge_add_score(&recent, target->mean, target->variance, &ctx->gate.score);
-    } else if (ctx->look == REFOLD_LOOK_AT_STREAM) {
-        refold_forge_variances(&stream, ctx->spare);
-        refold_forge_add_score(&recent, stream.e1, ctx->spare, &ctx->gate.score);
-    }
+    refold_forge_follow(forge, window, weight, moments);
+    if (ctx->look != REFOLD_LOOK_NOT)
+        refold_forge_add_distance(
+            forge, window,
+            ctx->look == REFOLD_LOOK_AT_CLEAN ? forge->site->clean : forge->e1,
+            &ctx->gate.distance);
 }
 
 static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
@@ -295,10 +301,11 @@ static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
     uint32_t start = refold_now(ctx);
     refold_forge forge = view(ctx, site);
 
-    refold_forge_update(&forge, ctx->momentum, moments);
-    refold_forge_add_score(&forge, forge.site->mean, forge.site->variance, &ctx->score);
+    if (absorbs(ctx))
+        refold_forge_update(&forge, ctx->momentum, moments);
+    refold_forge_add_score(&forge, &ctx->score);
     if (ctx->config.gate)
-        watch(ctx, site, moments);
+        watch(ctx, &forge, ctx->w1 + ctx->sites[site].first, moments);
     if (recalibrates(ctx) && table_is_due(ctx))
         make_table(ctx, site);
     ctx->report.adapt_us += refold_now(ctx) - start;

@@ -1,5 +1,5 @@
 /*
- * The saved record of docs/numerics.md: header, E1, E2, W1, W2, CRC-32.
+ * The saved record of docs/numerics.md: header, E1, E2, W1, CRC-32.
  *
  * A record comes from flash or over the link and is untrusted: nothing is taken
  * from it before its length, identity, CRC and values have been checked.
@@ -12,7 +12,7 @@
 
 #define VERSION 2
 #define CRC_BYTES 4
-#define MOMENTS 4
+#define MOMENTS 3
 
 /* Offsets within the header. */
 enum {
@@ -24,7 +24,8 @@ enum {
     AT_IMAGES = 40,
     AT_CHANNELS = 44,
     AT_WINDOW = 48,
-    HEADER_BYTES = 52
+    AT_SCORE = 52,
+    HEADER_BYTES = 56
 };
 
 /* Far beyond any stream's moments, and small enough for the table's int64. */
@@ -50,6 +51,7 @@ static void put_header(const refold_ctx *ctx, uint8_t *record)
     put_u32(record + AT_IMAGES, ctx->images);
     put_u32(record + AT_CHANNELS, ctx->model->site_channels);
     put_u32(record + AT_WINDOW, ctx->gate.images);
+    put_f32(record + AT_SCORE, ctx->shift_score);
 }
 
 /* The arrays of the record, in its order. */
@@ -58,7 +60,6 @@ static void list_moments(const refold_ctx *ctx, float *arrays[MOMENTS])
     arrays[0] = ctx->e1;
     arrays[1] = ctx->e2;
     arrays[2] = ctx->w1;
-    arrays[3] = ctx->w2;
 }
 
 refold_status refold_adapt_save(const refold_ctx *ctx, void *buffer, size_t bytes)
@@ -93,6 +94,14 @@ static bool all_within(const uint8_t *at, uint32_t count, float limit)
     return true;
 }
 
+/* Are so many images what a window in that phase can count? */
+static bool holds_window(const uint8_t *record)
+{
+    refold_gate gate = {.phase = record[AT_PHASE]};
+
+    return get_u32(record + AT_WINDOW) <= (uint32_t)refold_gate_window(&gate);
+}
+
 static bool is_ours(const refold_ctx *ctx, const uint8_t *record, size_t bytes)
 {
     const refold_model *model = ctx->model;
@@ -103,16 +112,16 @@ static bool is_ours(const refold_ctx *ctx, const uint8_t *record, size_t bytes)
     return bytes == refold_adapt_state_bytes(model) &&
            memcmp(record + AT_MAGIC, magic, sizeof magic) == 0 &&
            get_u16(record + AT_VERSION) == VERSION &&
-           record[AT_RULE] == ctx->config.rule && record[AT_PHASE] <= REFOLD_PHASE_OPEN &&
+           record[AT_RULE] == ctx->config.rule && record[AT_PHASE] <= REFOLD_PHASE_RECHECK &&
            memcmp(record + AT_SHA256, model->sha256, sizeof model->sha256) == 0 &&
            get_u32(record + AT_CHANNELS) == channels &&
-           get_u32(record + AT_WINDOW) < REFOLD_GATE_WINDOW &&
+           holds_window(record) &&
            get_u32(record + bytes - CRC_BYTES) ==
                refold_crc32(0, record, bytes - CRC_BYTES) &&
+           all_within(record + AT_SCORE, 1, MEAN_LIMIT) &&
            all_within(first, channels, MEAN_LIMIT) &&
            all_within(first + array_bytes, channels, SECOND_LIMIT) &&
-           all_within(first + 2 * array_bytes, channels, MEAN_LIMIT) &&
-           all_within(first + 3 * array_bytes, channels, SECOND_LIMIT);
+           all_within(first + 2 * array_bytes, channels, MEAN_LIMIT);
 }
 
 refold_status refold_adapt_load(refold_ctx *ctx, const void *buffer, size_t bytes)
@@ -130,6 +139,7 @@ refold_status refold_adapt_load(refold_ctx *ctx, const void *buffer, size_t byte
     ctx->images = get_u32(record + AT_IMAGES);
     ctx->gate.phase = record[AT_PHASE];
     ctx->gate.images = (uint8_t)get_u32(record + AT_WINDOW);
+    ctx->shift_score = get_f32(record + AT_SCORE);
     list_moments(ctx, arrays);
     for (int i = 0; i < MOMENTS; i++)
         for (uint32_t c = 0; c < channels; c++, at += 4)

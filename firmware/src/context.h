@@ -29,6 +29,8 @@ struct refold_ctx {
     refold_report report;
     uint32_t images;       /* absorbed since the last reset: t */
     float momentum;        /* of the present image */
+    float shrinkage;       /* of its tables: a, graded */
+    float shift_score;     /* of the image before */
     refold_forge_score score;
     refold_gate gate;
     refold_gate_look look; /* at the present image */
@@ -37,10 +39,10 @@ struct refold_ctx {
     refold_site_state *sites; /* [site_count] */
     int64_t *b;            /* [site_channels] */
     float *e1, *e2;        /* [site_channels], of the stream */
-    float *w1, *w2;        /* [site_channels], of the gate's window */
+    float *w1;             /* [site_channels], E[a] of the gate's window */
     int16_t *m;            /* [site_channels] */
     int64_t *s1, *s2;      /* [widest_site] */
-    float *work, *spare;   /* [widest_site] */
+    float *work;           /* [widest_site] */
 };
 
 /* Microseconds, or always 0 without a clock. */

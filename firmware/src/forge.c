@@ -63,6 +63,20 @@ void refold_forge_update(const refold_forge *forge, float momentum,
     }
 }
 
+void refold_forge_follow(const refold_forge *forge, float *mean, float momentum,
+                         const refold_moments *moments)
+{
+    int channels = forge->site->channels;
+    float n = (float)forge->site->pixels;
+    float h = 0.5f - refold_pow2(-(forge->site->stat_shift + 1));
+    float *restrict running = mean;
+
+    for (int c = 0; c < channels; c++) {
+        float e1 = (float)moments->s1[c] / n + h;
+        running[c] = running[c] + momentum * (e1 - running[c]);
+    }
+}
+
 /* work[c] = v, the variance of the stream. */
 static void variances(const refold_forge *forge)
 {
@@ -151,18 +165,8 @@ uint8_t refold_forge_table(const refold_forge *forge, float shrinkage)
     return (uint8_t)shift;
 }
 
-void refold_forge_variances(const refold_forge *forge, float *variance)
-{
-    const float *target = forge->site->variance;
-
-    variances(forge);
-    for (int c = 0; c < forge->site->channels; c++)
-        variance[c] = refold_fmax(forge->work[c], target[c] * VARIANCE_FLOOR);
-}
-
-/* work[c] = KL of Gaussians in fixed point, to be floored. */
-static void divergences(const refold_forge *forge, const float *mean,
-                        const float *variance)
+/* work[c] = KL(running || target) of Gaussians in fixed point, to be floored. */
+static void divergences(const refold_forge *forge)
 {
     const refold_site *site = forge->site;
     int channels = site->channels;
@@ -170,10 +174,10 @@ static void divergences(const refold_forge *forge, const float *mean,
     float *restrict work = forge->work;
 
     for (int c = 0; c < channels; c++) {
-        float least = site->variance[c] * VARIANCE_FLOOR;
-        float r = refold_fmax(work[c], least) / variance[c];
-        float d = e1[c] - mean[c];
-        float kl = 0.5f * (((r + (d * d) / variance[c]) - 1.0f) - refold_log32(r));
+        float v0 = site->variance[c];
+        float r = refold_fmax(work[c], v0 * VARIANCE_FLOOR) / v0;
+        float d = e1[c] - site->mean[c];
+        float kl = 0.5f * (((r + (d * d) / v0) - 1.0f) - refold_log32(r));
         work[c] = refold_fmin(kl, SCORE_MAX) * (1 << REFOLD_SCORE_FRACTION_BITS) + 0.5f;
     }
 }
@@ -206,15 +210,34 @@ static void add_terms(refold_forge_score *score, const float *terms, uint32_t li
     score->sum += sum;
 }
 
-void refold_forge_add_score(const refold_forge *forge, const float *mean,
-                            const float *variance, refold_forge_score *score)
+static void add_live_terms(const refold_forge *forge, refold_forge_score *score)
 {
     const refold_site *site = forge->site;
 
-    variances(forge);
-    divergences(forge, mean, variance);
     for (int first = 0; first < site->channels; first += 8)
         add_terms(score, forge->work + first, site->live[first / 8]);
+}
+
+void refold_forge_add_score(const refold_forge *forge, refold_forge_score *score)
+{
+    variances(forge);
+    divergences(forge);
+    add_live_terms(forge, score);
+}
+
+void refold_forge_add_distance(const refold_forge *forge, const float *mean,
+                               const float *centre, refold_forge_score *score)
+{
+    int channels = forge->site->channels;
+    const float *precision = forge->site->precision;
+    float *restrict work = forge->work;
+
+    for (int c = 0; c < channels; c++) {
+        float d = mean[c] - centre[c];
+        float term = refold_fmin((d * d) * precision[c], SCORE_MAX);
+        work[c] = term * (1 << REFOLD_SCORE_FRACTION_BITS) + 0.5f;
+    }
+    add_live_terms(forge, score);
 }
 
 float refold_forge_mean_score(const refold_forge_score *score)

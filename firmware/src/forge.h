@@ -22,9 +22,9 @@ typedef struct refold_forge {
     int64_t *b;
 } refold_forge;
 
-/* The shift score of an image while it is summed up. */
+/* A score of an image while it is summed up. */
 typedef struct refold_forge_score {
-    int64_t sum;           /* of KL terms in 2^-REFOLD_SCORE_FRACTION_BITS */
+    int64_t sum;           /* of terms in 2^-REFOLD_SCORE_FRACTION_BITS */
     uint32_t count;        /* live channels */
 } refold_forge_score;
 
@@ -38,17 +38,24 @@ void refold_forge_reset(const refold_forge *forge);
 void refold_forge_update(const refold_forge *forge, float momentum,
                          const refold_moments *moments);
 
+/* Absorb the image into `mean`, which tracks E[a] alone; [channels]. */
+void refold_forge_follow(const refold_forge *forge, float *mean, float momentum,
+                         const refold_moments *moments);
+
 /* Recompute m and b; returns their shift, 16..31. */
 uint8_t refold_forge_table(const refold_forge *forge, float shrinkage);
 
-/* The variances that a score divides by, floored; [channels]. */
-void refold_forge_variances(const refold_forge *forge, float *variance);
+/* Add the site's live channels to the score. */
+void refold_forge_add_score(const refold_forge *forge, refold_forge_score *score);
 
-/* Add KL(moments || `mean`, `variance`) of the site's live channels to the score. */
-void refold_forge_add_score(const refold_forge *forge, const float *mean,
-                            const float *variance, refold_forge_score *score);
+/*
+ * Add the distance of `mean` from `centre`, [channels]: squared, in units of the
+ * variance from clean image to clean image, of the site's live channels.
+ */
+void refold_forge_add_distance(const refold_forge *forge, const float *mean,
+                               const float *centre, refold_forge_score *score);
 
-/* Mean KL divergence over the live channels, 0 where there are none. */
+/* Mean over the live channels, 0 where there are none. */
 float refold_forge_mean_score(const refold_forge_score *score);
 
 #endif

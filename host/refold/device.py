@@ -147,6 +147,7 @@ class Device:
             config.warm,
             config.shrinkage,
             config.momentum,
+            config.grade,
             self._site_mask(config.sites),
         )
         self._stream = Stream(

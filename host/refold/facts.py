@@ -14,11 +14,9 @@ FRAME_BYTES: Final = 2200
 SCORE_FRACTION_BITS: Final = 16
 GATE_FIRST: Final = 4
 GATE_WINDOW: Final = 32
-GATE_MARGIN: Final = 5
-TRIAL_MARGIN: Final = 2
-CHANGE_MARGIN: Final = 3
-CHANGE_WINDOW: Final = 8
-CHANGE_SETTLED: Final = 24
+GATE_OPEN_WINDOW: Final = 16
+GATE_SETTLED: Final = 24
+GATE_RECHECK: Final = 1024
 
 
 class Input(IntEnum):
@@ -53,8 +51,8 @@ class Phase(IntEnum):
     """Values of ``phase``."""
 
     CLOSED = 0
-    TRIAL = 1
-    OPEN = 2
+    OPEN = 1
+    RECHECK = 2
 
 
 class ResetReason(IntEnum):
@@ -137,8 +135,8 @@ FRAMES: Final = {
         (), None, None,
     ),
     "configure": FrameLayout(
-        "configure", 0x02, "<IBBBBBBHff32s",
-        ("stream", "keep_state", "method", "stats", "rule", "gate", "interval", "warm", "shrinkage", "momentum", "sites"), None, None,
+        "configure", 0x02, "<IBBBBBBHfff32s",
+        ("stream", "keep_state", "method", "stats", "rule", "gate", "interval", "warm", "shrinkage", "momentum", "grade", "sites"), None, None,
     ),
     "input": FrameLayout(
         "input", 0x03, "<III",

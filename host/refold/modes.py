@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from refoldc.adapt import AdaptConfig
+from refoldc.adapt import LEAST_GRADE, AdaptConfig
 
 from refold.errors import UserError
 from refold.facts import INTERVAL_MAX
 
 KEYS = (
     *("sites", "gate", "stats", "rule", "a", "m", "d", "k", "window"),
-    *("sigma", "lambda", "interval", "warm"),
+    *("sigma", "lambda", "interval", "warm", "grade"),
 )
 """Every key any method knows, in canonical order."""
 
@@ -209,6 +209,13 @@ def _fraction(*, zero: bool) -> Callable[[str, int], float]:
     return read
 
 
+def _grade(text: str, sites: int) -> float:
+    value = _fraction(zero=True)(text, sites)
+    if 0 < value < LEAST_GRADE:
+        raise ValueError(f"expected 0 or a number from {LEAST_GRADE:g} to 1")
+    return value
+
+
 _READERS: Mapping[str, tuple[str, Callable[[str, int], Any]]] = {
     "sites": ("sites", _sites),
     "gate": ("gate", _gate),
@@ -218,5 +225,6 @@ _READERS: Mapping[str, tuple[str, Callable[[str, int], Any]]] = {
     "m": ("momentum", _fraction(zero=False)),
     "interval": ("interval", _integer(1, INTERVAL_MAX)),
     "warm": ("warm", _integer(0, WARM_MAX)),
+    "grade": ("grade", _grade),
 }
 """Keys of forge in canonical order: field of AdaptConfig and how to read it."""

@@ -40,6 +40,7 @@ class Config(ctypes.Structure):
         ("warm", ctypes.c_uint16),
         ("shrinkage", ctypes.c_float),
         ("momentum", ctypes.c_float),
+        ("grade", ctypes.c_float),
         ("sites", ctypes.c_uint8 * SITE_MASK_BYTES),
     )
 
@@ -136,6 +137,7 @@ class EmittedModel:
             config.warm,
             config.shrinkage,
             config.momentum,
+            config.grade,
             (ctypes.c_uint8 * SITE_MASK_BYTES)(*mask),
         )
         status = self.runtime.refold_adapt_set(self._context, ctypes.byref(native))

@@ -236,14 +236,14 @@ def test_another_rule_resets(graph: QGraph) -> None:
 
 
 def test_the_record(graph: QGraph) -> None:
-    """Magic, version, rule, phase, model, three counts, moments, CRC."""
+    """Magic, version, rule, phase, model, three counts, score, moments, CRC."""
     running = forge(graph)
     feed(running, graph, 5)
     record = running.save()
     channels = sum(len(site.mean) for site in graph.sites)
     assert b"RFST\x02\x00\x00\x00" + bytes(range(32)) == record[:40]
     assert (5, channels, 0) == tuple(np.frombuffer(record[40:52], "<u4"))
-    assert 52 + 16 * channels + 4 == len(record)
+    assert 56 + 12 * channels + 4 == len(record)
 
 
 def test_a_loaded_record_continues_the_stream(graph: QGraph) -> None:

@@ -31,6 +31,7 @@ MODES = {
     "off": AdaptConfig(method="off"),
     "gated": AdaptConfig(),
     "lagged": AdaptConfig(gate=False),
+    "graded": AdaptConfig(shrinkage=0.7, grade=0.01),
     "exact": AdaptConfig(gate=False, stats="exact", shrinkage=0.7),
     "published": AdaptConfig.published(),
     "sparse": AdaptConfig(gate=False, interval=3, warm=5, momentum=0.2, sites=(0, 2)),

@@ -46,6 +46,7 @@ class Site(c.Structure):
         ("stat_shift", c.c_uint8),
         ("requant", c.POINTER(Requant)),
         *((n, c.c_void_p) for n in ("mean", "variance", "epsilon", "gain", "offset")),
+        *((n, c.c_void_p) for n in ("clean", "precision")),
         ("live", c.c_void_p),
     ]
 
@@ -77,8 +78,8 @@ class Model(c.Structure):
         ("site_channels", c.c_uint32),
         ("widest_site", c.c_uint32),
         ("adaptation", c.c_uint8),
-        ("gate_level", c.c_float),
-        ("gate_noise", c.c_float),
+        ("gate_margin", c.c_float),
+        ("gate_doubt", c.c_float),
     ]
 
 
@@ -93,6 +94,7 @@ class Config(c.Structure):
         ("warm", c.c_uint16),
         ("shrinkage", c.c_float),
         ("momentum", c.c_float),
+        ("grade", c.c_float),
         ("sites", c.c_uint8 * SITE_MASK_BYTES),
     ]
 

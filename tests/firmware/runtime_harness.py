@@ -96,19 +96,13 @@ def site_layer(site: Site) -> Any:
     """What the reference's state machine needs of a convolution."""
     count, static = site.channels, site.requant.contents
     live = np.unpackbits(values(site.live, (count + 7) // 8, "u1"), bitorder="little")
-    names = ("mean", "variance", "epsilon", "gain", "offset")
-    mean, variance, epsilon, gain, offset = (
-        values(getattr(site, name), count, "<f4") for name in names
-    )
+    names = ("mean", "variance", "epsilon", "gain", "offset", "clean", "precision")
+    arrays = {name: values(getattr(site, name), count, "<f4") for name in names}
     target = ir.Site(
         layer="",
         pixels=site.pixels,
         stat_shift=site.stat_shift,
-        mean=mean,
-        variance=variance,
-        epsilon=epsilon,
-        gain=gain,
-        offset=offset,
+        **arrays,
         live=live[:count].astype(bool),
         beta=np.zeros(count),
         sigma=np.ones(count),
@@ -126,7 +120,12 @@ class Twin:
     def __init__(self, device: Device, config: AdaptConfig) -> None:
         self.lib, self.model = device.lib, device.model
         sites = [self.model.sites[i] for i in range(self.model.site_count)]
-        self.forge = Forge(list(map(site_layer, sites)), bytes(self.model.sha256))
+        self.forge = Forge(
+            list(map(site_layer, sites)),
+            bytes(self.model.sha256),
+            margin=self.model.gate_margin,
+            doubt=self.model.gate_doubt,
+        )
         if config.sites is None:
             config = dataclasses.replace(config, sites=(0, 1))
         self.forge.configure(config, keep_state=False)

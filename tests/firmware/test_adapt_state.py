@@ -59,10 +59,11 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "phase": lambda r: patched(r, 7, b"\3"),
     "model": lambda r: patched(r, 8, b"\x09"),
     "channels": lambda r: patched(r, 44, b"\x0d"),
-    "window": lambda r: patched(r, 48, b"\x20"),
-    "a NaN": lambda r: patched(r, 52, struct.pack("<f", NAN)),
-    "an infinity": lambda r: patched(r, 52 + 14 * 4, struct.pack("<f", float("inf"))),
-    "an impossible mean": lambda r: patched(r, 56, struct.pack("<f", -1e30)),
+    "window": lambda r: patched(r, 48, b"\x21"),
+    "a NaN": lambda r: patched(r, 56, struct.pack("<f", NAN)),
+    "the score": lambda r: patched(r, 52, struct.pack("<f", NAN)),
+    "an infinity": lambda r: patched(r, 56 + 14 * 4, struct.pack("<f", float("inf"))),
+    "an impossible mean": lambda r: patched(r, 60, struct.pack("<f", -1e30)),
 }
 
 
@@ -87,9 +88,9 @@ def test_extreme_state_is_computed_with(runtime: c.CDLL) -> None:
     assert Status.OK == device.set()
     device.infer(next(stream(1)))
     record = device.save()
-    record = patched(record, 52, struct.pack("<f", 2.0**31))
-    record = patched(record, 56, struct.pack("<f", -(2.0**31)))
-    record = patched(record, 52 + 14 * 4, struct.pack("<ff", 2.0**62, -(2.0**62)))
+    record = patched(record, 56, struct.pack("<f", 2.0**31))
+    record = patched(record, 60, struct.pack("<f", -(2.0**31)))
+    record = patched(record, 56 + 14 * 4, struct.pack("<ff", 2.0**62, -(2.0**62)))
     assert Status.OK == device.load(record)
     twin.forge.load(record)
     for image in stream(3):

@@ -60,6 +60,8 @@ def make_site(rng: np.random.Generator, channels: int) -> Site:
         epsilon=spread(1e-9, 1e3),
         gain=spread(1e-3, 200),
         offset=rng.normal(0, 100, channels).astype(np.float32),
+        clean=rng.normal(0, 500, channels).astype(np.float32),
+        precision=spread(1e-7, 1e4),
         live=rng.random(channels) < 0.8,
         beta=np.zeros(channels),
         sigma=np.ones(channels),
@@ -79,7 +81,15 @@ class Twin:
     def __post_init__(self) -> None:
         """Copy the targets."""
         s, channels = self.site, len(self.site.mean)
-        targets = (s.mean, s.variance, s.epsilon, s.gain, s.offset)
+        targets = (
+            s.mean,
+            s.variance,
+            s.epsilon,
+            s.gain,
+            s.offset,
+            s.clean,
+            s.precision,
+        )
         live = np.packbits(s.live, bitorder="little")
         self._const = [guard(values) for values in (*targets, live)]
         self.e1, self.e2, self.work = (
@@ -116,22 +126,30 @@ class Twin:
         )
         return shift
 
-    def variances(self) -> F32:
-        """refold_forge_variances."""
-        variance = Guarded((len(self.site.mean),), np.float32)
-        self.lib.refold_forge_variances(c.byref(self._forge), variance.pointer)
-        assert variance.is_intact()
-        return variance.array
-
-    def score(self, mean: F32, variance: F32) -> tuple[int, int, np.float32]:
+    def score(self) -> tuple[int, int, np.float32]:
         """Sum, count and mean of the live channels' divergences."""
         score = ctypes_model.Score(0, 0)
-        held = guard(mean), guard(variance)
-        self.lib.refold_forge_add_score(
+        self.lib.refold_forge_add_score(c.byref(self._forge), c.byref(score))
+        mean = self.lib.refold_forge_mean_score(c.byref(score))
+        return score.sum, score.count, np.float32(mean)
+
+    def follow(self, mean: F32, momentum: float, s1: NDArray[np.int64]) -> F32:
+        """refold_forge_follow."""
+        held, sums = guard(mean), guard(s1)
+        moments = Moments(sums.pointer, None, self.site.stat_shift)
+        self.lib.refold_forge_follow(
+            c.byref(self._forge), held.pointer, c.c_float(momentum), c.byref(moments)
+        )
+        assert held.is_intact()
+        return held.array
+
+    def distance(self, mean: F32, centre: F32) -> tuple[int, int]:
+        """Sum and count of the live channels' distances."""
+        score, held = ctypes_model.Score(0, 0), (guard(mean), guard(centre))
+        self.lib.refold_forge_add_distance(
             c.byref(self._forge), *(g.pointer for g in held), c.byref(score)
         )
-        average = self.lib.refold_forge_mean_score(c.byref(score))
-        return score.sum, score.count, np.float32(average)
+        return score.sum, score.count
 
     def is_intact(self) -> bool:
         """Nothing was written outside the arrays."""
@@ -195,15 +213,32 @@ def compare_table_and_score(twin: Twin, e1: F32, e2: F32, shrinkage: float) -> N
     np.testing.assert_array_equal(table.b, twin.b.array)
 
     site = twin.site
-    floored = np.maximum(v, site.variance * recalibrate.VARIANCE_FLOOR)
-    same_bits(floored, twin.variances())
-    other = e1 + np.float32(3), floored * np.float32(1.7)
-    for mean, variance in ((site.mean, site.variance), other):
-        terms = recalibrate.divergence(mean, variance, e1, floored)[site.live]
-        total, count, average = twin.score(mean, variance)
-        assert (int(terms.sum()), len(terms)) == (total, count)
-        assert recalibrate.score(total, count) == average
+    terms = recalibrate.divergence(site.mean, site.variance, e1, v)[site.live]
+    total, count, mean = twin.score()
+    assert (int(terms.sum()), len(terms)) == (total, count)
+    assert recalibrate.score(total, count) == mean
     assert twin.is_intact()
+
+
+@pytest.mark.parametrize("channels", [1, 7, 16, 33])
+def test_window(lib: c.CDLL, channels: int) -> None:
+    """The window's mean and its distance equal the definition."""
+    rng = np.random.default_rng(channels)
+    for _ in range(8):
+        site = make_site(rng, channels)
+        twin = Twin(lib, site, published=False)
+        mean = site.clean
+        for n in range(4):
+            s1, _ = image_sums(rng, site)
+            weight = recalibrate.momentum(n, 1, 1 / 32)
+            e1 = recalibrate.image_mean(site, s1.astype(float))
+            expected = mean + weight * (e1 - mean)
+            mean = twin.follow(mean, float(weight), s1)
+            same_bits(expected, mean)
+            for centre in (site.clean, e1):
+                terms = recalibrate.distance(site, mean, centre)[site.live]
+                assert (int(terms.sum()), len(terms)) == twin.distance(mean, centre)
+        assert twin.is_intact()
 
 
 @pytest.mark.parametrize(
@@ -241,7 +276,7 @@ def test_no_live_channel(lib: c.CDLL) -> None:
     site = make_site(np.random.default_rng(2), 3)
     twin = Twin(lib, replace(site, live=np.zeros(3, bool)), published=False)
     twin.reset()
-    assert (0, 0, np.float32(0)) == twin.score(site.mean, site.variance)
+    assert (0, 0, np.float32(0)) == twin.score()
 
 
 @pytest.mark.parametrize("images", [0, 1, 31, 600, 10**6, 2**32 - 1])

@@ -243,15 +243,25 @@ static const float offsets[] = {
     3.5f, -12.0f, 20.25f, 0.5f, 4.0f, -9.5f, 11.0f, 1.0f,
     0.5f, -30.0f, 14.0f, 8.5f, -5.0f, 40.0f,
 };
+/* Of clean images' means: 1 / variance, and where they lie. */
+static const float precisions[] = {
+    0.01f, 0.02f, 0.015f, 0.03f, 0.05f, 0.02f, 0.1f, 0.04f,
+    0.05f, 0.1f, 0.08f, 900.0f, 0.2f, 0.06f,
+};
+static const float cleans[] = {
+    40.0f, -190.5f, 300.0f, 9.0f, -80.0f, 14.5f, 70.0f, 1.0f,
+    25.0f, -30.0f, 140.0f, 0.25f, -60.0f, 8.0f,
+};
 static const uint8_t all_live[] = {0x0F};
 static const uint8_t fourth_dead[] = {0x37};
 
 static const refold_site sites[] = {
-    {0, 4, 36, 4, &conv.requant, means, variances, epsilons, gains, offsets, all_live},
+    {0, 4, 36, 4, &conv.requant, means, variances, epsilons, gains, offsets, cleans,
+     precisions, all_live},
     {1, 4, 36, 3, &depthwise.requant, means + 4, variances + 4, epsilons + 4, gains + 4,
-     offsets + 4, all_live},
+     offsets + 4, cleans + 4, precisions + 4, all_live},
     {5, 6, 9, 4, &point.requant, means + 8, variances + 8, epsilons + 8, gains + 8,
-     offsets + 8, fourth_dead},
+     offsets + 8, cleans + 8, precisions + 8, fourth_dead},
 };
 
 const refold_model tiny_model = {
@@ -276,6 +286,8 @@ const refold_model tiny_model = {
     .site_channels = 14,
     .widest_site = 6,
     .adaptation = TINY_ADAPTATION,
+    .gate_margin = 3.0f,
+    .gate_doubt = 0.01f,
 };
 
 /* The same up to `hidden`, whose int8 output is the model's; from a tensor. */

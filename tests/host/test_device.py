@@ -372,15 +372,15 @@ def test_begin_sends_the_settings() -> None:
         warm=16,
         shrinkage=0.25,
         momentum=0.5,
+        grade=0.125,
         sites=(1, 8),
     )
     with device(virtual) as board:
         board.begin(config, keep_state=True)
     (fields,) = virtual.configured
     mask = b"\x02\x01" + bytes(30)
-    assert (1, Method.FORGE, Stats.EXACT, Rule.REFOLD, 0, 4, 16, 0.25, 0.5, mask) == (
-        fields[1:]
-    )
+    expected = (1, Method.FORGE, Stats.EXACT, Rule.REFOLD)
+    assert (*expected, 0, 4, 16, 0.25, 0.5, 0.125, mask) == fields[1:]
 
 
 def test_sites_default_to_the_models() -> None:

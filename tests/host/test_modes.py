@@ -28,7 +28,8 @@ def test_canonical_form_orders_keys_and_keeps_values() -> None:
 def test_keys_reach_their_fields() -> None:
     """Every key of forge sets one field."""
     mode = parse_mode(
-        "forge:sites=14+6+5;stats=exact;a=0.7;m=1/640;interval=4;warm=0", sites=SITES
+        "forge:sites=14+6+5;stats=exact;a=0.7;m=1/640;interval=4;warm=0;grade=0.01",
+        sites=SITES,
     )
     expected = AdaptConfig(
         stats="exact",
@@ -36,6 +37,7 @@ def test_keys_reach_their_fields() -> None:
         momentum=1 / 640,
         interval=4,
         warm=0,
+        grade=0.01,
         sites=(5, 6, 14),
     )
     assert expected == mode.config
@@ -77,6 +79,7 @@ def test_what_is_given_beats_what_published_implies() -> None:
         ("forge:sites=-1", "has 21 sites"),
         ("forge:sites=a+b", "14+6+5"),
         ("forge:gate=auto", "gate=on or gate=off"),
+        ("forge:grade=1e-9", "0 or a number from"),
         ("forge:rule=new", "published or refold"),
         ("forge:a", "has no value"),
         ("forge:a=1;a=1", "given twice"),

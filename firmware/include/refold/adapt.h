@@ -31,6 +31,7 @@ typedef struct refold_adapt_config {
     uint16_t warm;     /* the momentum of image t is at least 1 / (t + warm) */
     float shrinkage;   /* a in [0, 1]: 0 keeps the targets, 1 trusts the stream */
     float momentum;    /* floor of the momentum, in (0, 1] */
+    float grade;       /* g: shrinkage is a * score / (score + g); 0, or 1e-6 to 1 */
     uint8_t sites[REFOLD_SITE_MASK_BYTES]; /* bit i: site i adapts */
 } refold_adapt_config;
 

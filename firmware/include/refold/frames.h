@@ -23,8 +23,9 @@
 #define REFOLD_FRAME_CONFIGURE_WARM 10 /* u16 */
 #define REFOLD_FRAME_CONFIGURE_SHRINKAGE 12 /* f32 */
 #define REFOLD_FRAME_CONFIGURE_MOMENTUM 16 /* f32 */
-#define REFOLD_FRAME_CONFIGURE_SITES 20 /* u8[32] */
-#define REFOLD_FRAME_CONFIGURE_BYTES 52
+#define REFOLD_FRAME_CONFIGURE_GRADE 20 /* f32 */
+#define REFOLD_FRAME_CONFIGURE_SITES 24 /* u8[32] */
+#define REFOLD_FRAME_CONFIGURE_BYTES 56
 
 /* Host: bytes of image `index` of `stream`, in chunks of at most
  * chunk_bytes. */

@@ -49,6 +49,8 @@ typedef struct refold_site {
     const float *epsilon;  /* ep: 1e-5 in units of a^2 */
     const float *gain;     /* G: target deviation / output scale */
     const float *offset;   /* O: target mean / output scale + zero point + 1/2 */
+    const float *clean;    /* mean of a over clean images, static tables */
+    const float *precision; /* 1 / variance of that mean from image to image */
     const uint8_t *live;   /* bit c of [(channels+7)/8]: 0 = dead, not scored */
 } refold_site;
 
@@ -82,8 +84,8 @@ typedef struct refold_model {
     uint32_t site_channels;     /* sum over sites */
     uint32_t widest_site;       /* most channels of one site */
     uint8_t adaptation;         /* REFOLD_METHOD_* bits compiled in */
-    float gate_level;           /* shift score of many clean images, with margin */
-    float gate_noise;           /* what n of them add to it, times n */
+    float gate_margin;          /* times chance, beyond which a window has shifted */
+    float gate_doubt;           /* 1 / clean images behind the sites' `clean` */
 } refold_model;
 
 #ifdef __cplusplus

@@ -68,6 +68,7 @@ void refold_link_configure(refold_link *link, const refold_frame *frame)
         config.warm = get_u16(in + REFOLD_FRAME_CONFIGURE_WARM);
         config.shrinkage = get_f32(in + REFOLD_FRAME_CONFIGURE_SHRINKAGE);
         config.momentum = get_f32(in + REFOLD_FRAME_CONFIGURE_MOMENTUM);
+        config.grade = get_f32(in + REFOLD_FRAME_CONFIGURE_GRADE);
         memcpy(config.sites, in + REFOLD_FRAME_CONFIGURE_SITES, sizeof config.sites);
         status = keep_state > 1 ? REFOLD_ERROR_CONFIG
                                 : refold_adapt_set(link->ctx, &config);

@@ -1,0 +1,237 @@
+"""Make docs/gate.md: what the safety gate keeps and costs on CIFAR-10-C.
+
+    python benchmarks/gate.py --model NET.onnx --calib cifar10:PATH --data SPEC
+
+The network is compiled, and its C run in this process over the clean and the
+corrupted streams: off, FORGE without the gate, FORGE with it, and under the published
+confidence gate; then as one stream whose domain changes. Nothing is chosen here: see
+derive_defaults.py. Exits 1 where a bound of the page is missed.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+from held_out import CALIBRATION_IMAGES, Stream, compiled
+from native_model import Answers, NativeModel
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from refoldc.adapt import AdaptConfig
+
+from refold.corrupt import CORRUPTIONS
+from refold.data import load_data
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/gate.md"
+SEVERITY = 5
+SWITCH_EVERY = 200
+CONFIDENCE_IMAGES = 32
+MODES = {
+    "off": AdaptConfig(method="off"),
+    "ungated": AdaptConfig(gate=False),
+    "gated": AdaptConfig(),
+}
+HEAD = """# The safety gate
+
+A stream that looks clean runs the static network, bit for bit; a shifted one is
+recalibrated. [numerics.md](numerics.md#gate) has the rule, in short: the mean of the
+last 32 images at every channel is compared with that of clean images, in units of how
+much single clean images scatter. Here is what that keeps and costs: top-1 accuracy in
+percent, one image at a time, severity 5, the emitted C. Calibration: {calibration}
+training images. *Confidence* is the published gate: adapt where the mean top-1
+confidence of the first {confidence} images is higher with adaptation than without.
+*First* is the number of the first recalibrated image, *open* the share of images that
+found the gate open.
+
+```sh
+python benchmarks/gate.py --model {model} --calib cifar10:PATH --data npz:PATH
+```
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """Accuracies of a stream by mode, in percent, and what the gate did."""
+
+    accuracy: Mapping[str, float]
+    first: int | None
+    opened: float
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A figure of the page, and whether it is as it must be."""
+
+    text: str
+    holds: bool
+
+    def __str__(self) -> str:
+        """As the page lists it."""
+        return f"- {self.text}{'' if self.holds else '; **missed**'}"
+
+
+@click.command()
+@click.option("--model", type=click.Path(path_type=Path, exists=True), required=True)
+@click.option("--calib", metavar="SPEC", required=True)
+@click.option("--data", metavar="SPEC", required=True)
+@click.option("--output", type=click.Path(path_type=Path), default=PAGE)
+def main(model: Path, calib: str, data: str, output: Path) -> None:
+    """Write the page; see the top of this file."""
+    streams = load_streams(data)
+    with tempfile.TemporaryDirectory() as folder:
+        artefact = compiled(model, calib, Path(folder) / "artefact")
+        scale = artefact.manifest.output.scale
+        device = NativeModel(artefact)
+        rows = {name: measure(device, s, scale) for name, s in streams.items()}
+        changes = continual(device, streams), continual(device, streams, reset=True)
+        rounds = two_rounds(device, streams)
+    bounds = [*check(rows), *check_changes(changes, rounds)]
+    head = HEAD.format(
+        calibration=CALIBRATION_IMAGES, confidence=CONFIDENCE_IMAGES, model=model.name
+    )
+    lines = [head, *table(rows), "", *map(str, bounds), ""]
+    output.write_text("\n".join(lines), encoding="utf-8")
+    sys.exit(0 if all(bound.holds for bound in bounds) else 1)
+
+
+def load_streams(spec: str) -> dict[str, Stream]:
+    """The clean stream, then the corrupted ones in table order."""
+    data = load_data(spec, split="test")
+    images = {
+        "clean": data.images,
+        **{name: data.stream(name, SEVERITY, 0) for name in CORRUPTIONS},
+    }
+    return {name: Stream(found, data.labels) for name, found in images.items()}
+
+
+def measure(device: NativeModel, stream: Stream, scale: float) -> Row:
+    """One stream under all modes, each from the clean state."""
+    answers = {}
+    for name, config in MODES.items():
+        device.configure(config)
+        answers[name] = device.run(stream.images)
+    accuracy = {name: found.accuracy(stream.labels) for name, found in answers.items()}
+    chosen = by_confidence(answers["off"], answers["ungated"], scale)
+    accuracy["confidence"] = 100 * float((chosen == stream.labels).mean())
+    is_open = answers["gated"].is_open
+    first = int(is_open.argmax()) + 1 if is_open.any() else None
+    return Row(accuracy, first, 100 * float(is_open.mean()))
+
+
+def by_confidence(off: Answers, on: Answers, scale: float) -> NDArray[np.int64]:
+    """Predictions under the published gate, which decides once."""
+
+    def confidence(answers: Answers) -> float:
+        logits = answers.logits[:CONFIDENCE_IMAGES] * scale
+        return float(softmax(logits, axis=1).max(axis=1).mean())
+
+    chosen = on if confidence(on) > confidence(off) else off
+    early, late = off.logits[:CONFIDENCE_IMAGES], chosen.logits[CONFIDENCE_IMAGES:]
+    return np.concatenate([early, late]).argmax(axis=1)
+
+
+def continual(
+    device: NativeModel, streams: Mapping[str, Stream], *, reset: bool = False
+) -> float:
+    """Gated, percent, where the corruption changes every so many images."""
+    found: list[float] = []
+    count = len(streams["clean"].labels)
+    for start in range(0, count, SWITCH_EVERY):
+        for stream in streams.values():
+            part = slice(start, start + SWITCH_EVERY)
+            device.configure(MODES["gated"], keep_state=not reset and bool(found))
+            answers = device.run(stream.images[part])
+            found.append(answers.accuracy(stream.labels[part]))
+    return float(np.mean(found))
+
+
+def two_rounds(device: NativeModel, streams: Mapping[str, Stream]) -> list[float]:
+    """Gated, percent of the corrupted streams, run twice without a reset."""
+    device.configure(MODES["gated"])
+    return [
+        float(
+            np.mean(
+                [
+                    device.run(streams[n].images).accuracy(streams[n].labels)
+                    for n in CORRUPTIONS
+                ]
+            )
+        )
+        for _ in range(2)
+    ]
+
+
+def means(rows: Mapping[str, Row]) -> dict[str, float]:
+    """Mean accuracy of the corrupted streams by mode."""
+    corrupted = [row for name, row in rows.items() if name != "clean"]
+    return {
+        mode: float(np.mean([row.accuracy[mode] for row in corrupted]))
+        for mode in corrupted[0].accuracy
+    }
+
+
+def check(rows: Mapping[str, Row]) -> Iterator[Bound]:
+    """What must hold of streams from the clean state."""
+    changes = {
+        name: row.accuracy["gated"] - row.accuracy["off"] for name, row in rows.items()
+    }
+    clean = changes.pop("clean")
+    worst = min(changes, key=lambda name: changes[name])
+    mean = means(rows)
+    lost = mean["ungated"] - mean["gated"]
+    yield Bound(
+        f"the gate takes {lost:.2f} points from the mean gain of "
+        f"{mean['ungated'] - mean['off']:+.2f} (at most 0.5)",
+        lost <= 0.5,
+    )
+    yield Bound(
+        f"least change of a corruption: {changes[worst]:+.1f}, {_words(worst)} "
+        "(at least -0.5)",
+        changes[worst] >= -0.5,
+    )
+    yield Bound(f"clean changes by {clean:+.1f} (at least -0.3)", clean >= -0.3)
+
+
+def check_changes(
+    changes: tuple[float, float], rounds: Sequence[float]
+) -> Iterator[Bound]:
+    """What must hold of a stream whose domain changes."""
+    kept, reset = changes
+    yield Bound(
+        f"one stream whose domain changes every {SWITCH_EVERY} images without a reset: "
+        f"{kept:.2f}; with a reset at each change {reset:.2f} (at most 1 lower)",
+        reset - kept <= 1,
+    )
+    yield Bound(
+        f"the corrupted streams twice without a reset: {rounds[0]:.2f}, then "
+        f"{rounds[1]:.2f} (at least as much)",
+        rounds[1] >= rounds[0],
+    )
+
+
+def table(rows: Mapping[str, Row]) -> Iterator[str]:
+    """In Markdown."""
+    modes = ("off", "ungated", "gated", "confidence")
+    yield f"| stream | {' | '.join(modes)} | first | open, % |"
+    yield f"|---|{'---:|' * (len(modes) + 2)}"
+    for name, row in rows.items():
+        cells = [f"{row.accuracy[mode]:.1f}" for mode in modes]
+        cells += ["never" if row.first is None else str(row.first), f"{row.opened:.1f}"]
+        yield f"| {_words(name)} | {' | '.join(cells)} |"
+    mean = means(rows)
+    cells = [f"{mean[mode]:.2f}" for mode in modes]
+    yield f"| **mean of corrupted** | {' | '.join(cells)} | | |"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The firmware in this process as a device: streams of images through compiled C."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+import contenders
+import numpy as np
+from numpy.typing import NDArray
+
+from refoldc.adapt import AdaptConfig
+from refoldc.artefact import Artefact
+
+from refold import facts
+from refold.boards import load_board
+from refold.errors import UserError
+from refold.inputs import device_input
+from refold.resources import firmware_dir
+from refold.toolchain import find_compiler
+
+
+class _Report(ctypes.Structure):
+    """refold_report of refold/adapt.h."""
+
+    _fields_ = (
+        ("shift_score", ctypes.c_float),
+        ("adapt_us", ctypes.c_uint32),
+        ("infer_us", ctypes.c_uint32),
+        ("adapted", ctypes.c_uint8),
+        ("gate", ctypes.c_uint8),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a stream got: ``logits`` int32 [N, C]; ``is_open`` bool [N], of the gate."""
+
+    logits: NDArray[np.int32]
+    is_open: NDArray[np.bool_]
+
+    def accuracy(self, labels: NDArray[np.int64]) -> float:
+        """Percent of images whose first largest logit is their label's."""
+        return 100 * float((self.logits.argmax(axis=1) == labels).mean())
+
+
+class NativeModel:
+    """An artefact on this machine.
+
+    Args:
+        artefact: Compiled model.
+        limits: Values of facts.toml to build the firmware with instead of its own.
+        margin: Of the gate, instead of the model's own.
+    """
+
+    def __init__(
+        self,
+        artefact: Artefact,
+        *,
+        limits: Mapping[str, int] | None = None,
+        margin: float | None = None,
+    ) -> None:
+        folder = Path(mkdtemp(prefix="refold-native-"))
+        source = _with_margin(artefact.path / "model.c", margin, folder)
+        include = _with_limits(limits or {}, folder)
+        compiler = find_compiler(load_board("native").toolchain)
+        self._library = contenders.firmware(
+            artefact, compiler, folder, model=source, include=include
+        )
+        self._library.refold_last.restype = ctypes.POINTER(_Report)
+        self._artefact = artefact
+        self._arena = np.zeros(artefact.manifest.memory.arena_bytes + 64, np.uint8)
+        self._context = contenders.start(self._library, artefact, self._arena)
+
+    def configure(self, config: AdaptConfig, *, keep_state: bool = False) -> None:
+        """As the host begins a stream."""
+        sites = self._artefact.manifest.sites
+        chosen = config.sites or [i for i, s in enumerate(sites) if s.default_on]
+        native = contenders.Config(
+            facts.Method[config.method.upper()],
+            facts.Stats[config.stats.upper()],
+            facts.Rule[config.rule.upper()],
+            config.gate,
+            config.interval,
+            config.warm,
+            config.shrinkage,
+            config.momentum,
+            config.grade,
+        )
+        mask = sum(1 << site for site in chosen)
+        native.sites[:] = list(mask.to_bytes(facts.SITE_MASK_BYTES, "little"))
+        contenders.check(
+            self._library.refold_adapt_set(self._context, ctypes.byref(native))
+        )
+        if not keep_state:
+            self._library.refold_adapt_reset(self._context)
+
+    def run(self, images: NDArray[np.uint8]) -> Answers:
+        """Stream images [N, H, W, C], one after the other."""
+        received = device_input(self._artefact.manifest.input, images)
+        outputs = int(np.prod(self._artefact.manifest.layers[-1].shape))
+        logits = np.zeros((len(received), outputs), np.int32)
+        gates = np.zeros(len(received), np.uint8)
+        for number, image in enumerate(received):
+            self._library.refold_infer(
+                self._context,
+                ctypes.c_void_p(image.ctypes.data),
+                ctypes.c_void_p(logits[number].ctypes.data),
+            )
+            gates[number] = self._library.refold_last(self._context).contents.gate
+        return Answers(logits, gates != facts.Gate.CLOSED)
+
+
+def _with_margin(source: Path, margin: float | None, folder: Path) -> Path:
+    """The model's source, with another margin of the gate."""
+    if margin is None:
+        return source
+    text, count = re.subn(
+        r"(\.gate_margin = )[^,]+", rf"\g<1>{margin!r}f", source.read_text()
+    )
+    if count != 1:
+        raise UserError(f"{source} has {count} gate margins; compile the model again")
+    changed = folder / "model.c"
+    changed.write_text(text)
+    return changed
+
+
+def _with_limits(limits: Mapping[str, int], folder: Path) -> tuple[Path, ...]:
+    """A folder whose refold/facts.h has other limits, to be searched first."""
+    text = (firmware_dir() / "include/refold/facts.h").read_text()
+    for name, value in limits.items():
+        macro = f"REFOLD_{name.upper()}"
+        text, count = re.subn(rf"(#define {macro}\s+)\S+", rf"\g<1>{value}", text)
+        if count != 1:
+            raise UserError(f"facts.toml has no limit {name}")
+    (folder / "refold").mkdir()
+    (folder / "refold/facts.h").write_text(text)
+    return (folder,)
