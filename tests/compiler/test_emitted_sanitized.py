@@ -37,6 +37,7 @@ int main(void)
     size_t count = fread(images, sizeof images[0], 8, stdin);
     refold_adapt_config config;
     refold_ctx *ctx;
+    int was_open = 0;
 
     if (refold_init(&ctx, &refold_model_data, arena, sizeof arena) < 0)
         return 1;
@@ -46,14 +47,23 @@ int main(void)
         fwrite(logits, sizeof logits, 1, stdout);
     }
     refold_adapt_defaults(&refold_model_data, &config);
-    for (config.stats = 0; config.stats < 2; config.stats++) {
+    for (int mode = 0; mode < 4; mode++) {
+        config.stats = mode & 1;
+        config.gate = mode >> 1;
         if (refold_adapt_set(ctx, &config) < 0)
             return 1;
-        for (size_t i = 0; i < count; i++)
-            if (refold_infer(ctx, images[i], logits) < 0)
+        refold_adapt_reset(ctx);
+        for (size_t i = 0; i < 8 * count; i++) {
+            if (refold_infer(ctx, images[i % count], logits) < 0)
                 return 1;
+            if (i % 40 == 20) /* a shift, which opens the gate, and back */
+                for (uint8_t *at = images[0]; at < images[count]; at++)
+                    *at ^= 0xFF;
+        }
+        if (config.gate)
+            was_open |= refold_last(ctx)->gate == REFOLD_GATE_OPEN;
     }
-    return 0;
+    return was_open ? 0 : 2;
 }
 """
 
@@ -70,7 +80,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
 def test_sanitizers_are_silent(
     cc: str, flags: tuple[str, ...], digits: Artefact, tmp_path: Path
 ) -> None:
-    """Golden logits, then both kinds of statistics, and not a word on stderr."""
+    """Golden logits, then FORGE gated and not, and not a word on stderr."""
     (tmp_path / "main.c").write_text(MAIN, encoding="utf-8")
     program = compile_c(
         [tmp_path / "main.c", digits.path / "model.c", *RUNTIME_SOURCES],
