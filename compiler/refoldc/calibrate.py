@@ -63,14 +63,14 @@ def calibrate(
     Args:
         graph: Folded.
         images: uint8 pixels [N, H, W, C]; for ``tensor`` input also float32
-            values of the input tensor itself, [N, H, W, C] or [N, F].
+            values of the input itself, [N, *sample_shape].
         options: Normalisation and range rule.
 
     Raises:
         BadCalibration: No images, another shape or type, or not finite; or a
             tensor of the network overflows on them.
     """
-    options = options.for_input(graph.shapes[graph.input])
+    options = options.for_input(graph.sample_shape)
     check_images(graph, images, options)
     network = _Network(graph, images, options)
     stats = _measure(network)
@@ -108,7 +108,7 @@ def estimate_targets(graph: Graph, calibration: Calibration) -> Graph:
 
 def check_images(graph: Graph, images: NDArray[Any], options: CompileOptions) -> None:
     """Raise BadCalibration unless ``images`` can be fed to the network."""
-    shape = graph.shapes[graph.input]
+    shape = graph.sample_shape
     want = f"[N, {', '.join(map(str, shape))}]"
     found = f"{images.dtype} {list(images.shape)}"
     floats = images.dtype == np.float32 and options.input == "tensor"
@@ -182,13 +182,18 @@ class _Network:
         size = self._batch_size()
         for start in range(0, len(self.images), size):
             x = real_input(self.images[start : start + size], self.options)
-            yield from self._run(session, outputs, channels_first(x))
+            feeds = {k: channels_first(v) for k, v in self.graph.split(x).items()}
+            yield from self._run(session, outputs, feeds)
 
     def _run(
-        self, session: onnxruntime.InferenceSession, outputs: dict[str, str], x: F32
+        self,
+        session: onnxruntime.InferenceSession,
+        outputs: dict[str, str],
+        feeds: dict[str, F32],
     ) -> Iterator[tuple[str, F32]]:
-        yield self.graph.input, _by_channel(x)
-        results = session.run(list(outputs), {self.graph.input: x})
+        for name, array in feeds.items():
+            yield name, _by_channel(array)
+        results = session.run(list(outputs), feeds)
         for name, array in zip(outputs.values(), results, strict=True):
             yield name, _by_channel(array)
 

@@ -26,13 +26,13 @@ from refoldc.ir import (
     Clamp,
     Conv,
     Dense,
+    Final,
     Flatten,
     Graph,
     Mul,
     Node,
     Pointwise,
     Pool,
-    Softmax,
 )
 from refoldc.sites import feeds_output
 
@@ -62,14 +62,25 @@ def fold(graph: Graph) -> Graph:
     graph = drop_flatten(graph)
     graph = drop_dead(fuse_pointwise(graph))
     graph = merge_clamps(graph)
-    graph = take_softmax(graph)
+    graph = take_endings(graph)
     graph = drop_dead(graph)
     if not graph.nodes:
         raise BadModel(
             "the graph computes nothing but a softmax or another order of its input: "
             "there is nothing to compile"
         )
+    _check_outputs(graph)
     return graph if had_batch_norm else mark_estimated(graph)
+
+
+def _check_outputs(graph: Graph) -> None:
+    inputs = {tensor.name for tensor in graph.inputs}
+    for output in graph.outputs:
+        if output.tensor in inputs:
+            raise UnsupportedOp(
+                f"output '{output.onnx}' is the input '{output.tensor}' as it is: "
+                "export the model without it"
+            )
 
 
 # --- BatchNorm ---------------------------------------------------------------
@@ -224,7 +235,7 @@ def _depthwise(node: Node, affine: Affine) -> Conv:
 def _feeds_dense(graph: Graph, node: Node) -> bool:
     behind = [other for other in graph.nodes if node.output in other.inputs]
     dense = all(isinstance(other, Dense) for other in behind)
-    return dense and node.output != graph.output
+    return dense and node.output not in graph.output_tensors
 
 
 def _forward_norm(graph: Graph, norm: BatchNorm) -> Graph:
@@ -251,7 +262,7 @@ def _forward(graph: Graph, norm: Node, affine: Affine) -> Graph:
     return _replace_nodes(graph, changes)
 
 
-# --- Flatten, activations, Softmax -------------------------------------------
+# --- Flatten, activations, endings -------------------------------------------
 
 
 def drop_flatten(graph: Graph) -> Graph:
@@ -264,12 +275,15 @@ def drop_flatten(graph: Graph) -> Graph:
         if isinstance(node, Flatten):
             source[node.output] = inputs[0]
             continue
-        if isinstance(node, (Add, Mul, Clamp, Pointwise, Softmax)):
+        if isinstance(node, (Add, Mul, Clamp, Pointwise, Final)):
             _check_same_rank(node, [shapes[name] for name in inputs])
             shapes[node.output] = shapes[inputs[0]]
         nodes.append(replace(node, inputs=inputs))
-    output = source.get(graph.output, graph.output)
-    return replace(graph, nodes=tuple(nodes), shapes=shapes, output=output)
+    outputs = tuple(
+        replace(output, tensor=source.get(output.tensor, output.tensor))
+        for output in graph.outputs
+    )
+    return replace(graph, nodes=tuple(nodes), shapes=shapes, outputs=outputs)
 
 
 def _check_same_rank(node: Node, shapes: list[tuple[int, ...]]) -> None:
@@ -311,30 +325,36 @@ def _compose(first: Bounds, then: Bounds) -> Bounds:
     return Bounds(clip(first.low), clip(first.high))
 
 
-def take_softmax(graph: Graph) -> Graph:
-    """Leave a final Softmax to the reports."""
+def take_endings(graph: Graph) -> Graph:
+    """Leave a final Softmax, LogSoftmax or ArgMax to the reports."""
     for node in graph.nodes:
-        if not isinstance(node, Softmax):
+        if not isinstance(node, Final):
             continue
-        if node.output != graph.output or _readers(graph, node.output) != 1:
+        ends = [o for o in graph.outputs if o.tensor == node.output]
+        if _readers(graph, node.output) != len(ends):
             raise UnsupportedOp(
-                f"node '{node.name}' (Softmax): is not the last operator; refold "
-                "computes a softmax only at the end: end the model before it"
+                f"node '{node.name}' ({node.kind}): is not the last operator; refold "
+                f"computes {node.kind} only at the end: end the model before it"
             )
-        graph = _replace_nodes(graph, {node.name: ()})
-        graph = replace(graph, output=node.inputs[0], softmax=True)
+        outputs = tuple(
+            replace(o, tensor=node.inputs[0], ending=node.kind, ending_axis=node.axis)
+            if o in ends
+            else o
+            for o in graph.outputs
+        )
+        graph = replace(_replace_nodes(graph, {node.name: ()}), outputs=outputs)
     return graph
 
 
 def drop_dead(graph: Graph) -> Graph:
     """Remove what the output does not depend on, nodes and tensors."""
-    wanted = {graph.output}
+    wanted = set(graph.output_tensors)
     live = []
     for node in reversed(graph.nodes):
         if node.output in wanted:
             wanted.update(node.inputs)
             live.append(node)
-    wanted.add(graph.input)
+    wanted.update(tensor.name for tensor in graph.inputs)
     shapes = {name: shape for name, shape in graph.shapes.items() if name in wanted}
     return replace(graph, nodes=tuple(reversed(live)), shapes=shapes)
 
@@ -382,9 +402,9 @@ def _producer(graph: Graph, tensor: str) -> Node | None:
 
 
 def _readers(graph: Graph, tensor: str) -> int:
-    """How often a tensor is read; being the output counts as once."""
+    """How often a tensor is read; being an output counts as once."""
     reads = sum(node.inputs.count(tensor) for node in graph.nodes)
-    return reads + (tensor == graph.output)
+    return reads + sum(tensor == output.tensor for output in graph.outputs)
 
 
 def _replace_nodes(graph: Graph, changes: Mapping[str, Iterable[Node]]) -> Graph:

@@ -7,10 +7,10 @@ tensor is known by its name; a node produces exactly one.
 Float graph (:class:`Graph`), made by ``importer`` and rewritten by ``fold``::
 
     Conv  Dense  Add  Mul  Pool  Concat  Pick  Clamp  Pointwise
-    BatchNorm  Flatten  Softmax
+    BatchNorm  Flatten  Final
 
 ``fold`` removes every BatchNorm and Flatten, merges Clamp (ReLU, ReLU6) into
-the node before it, and moves a final Softmax into ``Graph.softmax``.
+the node before it, and moves a final Softmax and its like into ``Graph.outputs``.
 
 Integer graph (:class:`QGraph`), made by ``quantise``: the same nodes with
 their int8 weights and requantisation. The arithmetic is docs/numerics.md.
@@ -19,15 +19,16 @@ their int8 weights and requantisation. The arithmetic is docs/numerics.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.formula import Call
+from refoldc.ports import Ending, Ports
+from refoldc.ports import Shape as Shape  # noqa: PLC0414 - re-exported
 
-Shape = tuple[int, ...]
 Pads = tuple[int, int, int, int]
 """Top, left, bottom, right."""
 
@@ -198,35 +199,28 @@ class Flatten(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Softmax(Node):
-    """Over the last axis; allowed only where it produces the graph's output."""
+class Final(Node):
+    """Allowed only where it produces a graph output; its shape is its input's.
+
+    Attributes:
+        kind: What it computes.
+        axis: Stored, along which.
+    """
+
+    kind: Ending
+    axis: int = -1
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Graph(Ports):
     """A float network. Nodes are in execution order.
 
     Attributes:
-        input: Name of the one input tensor, float, normalised.
-        output: Name of the one output tensor, before any final Softmax.
-        shapes: Of every tensor.
-        softmax: The original ended in a Softmax, which reports apply.
-        onnx_input, onnx_output: Names in the original model.
-        input_axes, output_axes: The stored axis of each ONNX axis behind the
-            batch (3 for some of one element); empty means channels first.
         notices: What the user should know, one sentence each.
     """
 
     name: str
-    input: str
-    output: str
     nodes: tuple[Node, ...]
-    shapes: Mapping[str, Shape]
-    onnx_input: str
-    onnx_output: str
-    softmax: bool = False
-    input_axes: tuple[int, ...] = ()
-    output_axes: tuple[int, ...] = ()
     notices: tuple[str, ...] = ()
 
 
@@ -397,24 +391,18 @@ class InputSpec:
     table: I8 | None
 
 
-@dataclass(frozen=True, eq=False)
-class QGraph:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QGraph(Ports):
     """An integer network; ``quants`` and ``shapes`` cover every tensor.
 
-    The logits tensor's scale is ``output_scale`` of its int32 values.
+    A logits tensor's scale is that of its int32 values.
     """
 
     name: str
-    input: str
-    output: str
     layers: tuple[QLayer, ...]
-    shapes: Mapping[str, Shape]
     quants: Mapping[str, Quant]
     input_spec: InputSpec
-    onnx_input: str
-    onnx_output: str
-    softmax: bool = False
-    notices: tuple[str, ...] = field(default=())
+    notices: tuple[str, ...] = ()
 
     @property
     def sites(self) -> tuple[Site, ...]:

@@ -34,6 +34,7 @@ class CompileOptions:
         calibration: ``minmax``, or ``percentile:P`` with 50 < P <= 100.
         targets: ``mix``: BatchNorm's moments unless calibration contradicts
             them; ``bn``: always BatchNorm's.
+        shape: Sizes of inputs that the model leaves open: ``input:1x3x224x224``.
 
     Raises:
         BadOptions: A value outside these.
@@ -46,6 +47,7 @@ class CompileOptions:
     adapt: str = "forge"
     calibration: str = MINMAX
     targets: Literal["mix", "bn"] = "mix"
+    shape: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what can be checked without the model."""

@@ -18,7 +18,7 @@ from refoldc.emit import Stamp, emit_model
 from refoldc.errors import BadModel
 from refoldc.fold import fold
 from refoldc.importer import import_proto
-from refoldc.input_spec import encode_tensor
+from refoldc.input_spec import encode_samples, input_slots
 from refoldc.ir import QGraph
 from refoldc.loading import load_onnx
 from refoldc.manifest import make_manifest
@@ -54,7 +54,8 @@ def compile_model(
         model: The ONNX file.
         images: For calibration: uint8 pixels [N, H, W, C], which are normalised
             with mean and std; for tensor input also float32 values of the tensor
-            itself, [N, *input shape], channels last.
+            itself, [N, *input shape], channels last; of several, all elements
+            in model order, [N, F].
         out: Directory to write; an artefact there is replaced.
         options: See :class:`CompileOptions`.
         limits: Of the board that must hold the model.
@@ -72,11 +73,10 @@ def compile_model(
 
     check_target(out)
     enter("import")
-    source = load_onnx(model)
-    imported = import_proto(source, model.stem)
-    shape = imported.shapes[imported.input]
     given = options or CompileOptions()
-    options = given.for_input(shape)
+    source = load_onnx(model, given.shape)
+    imported = import_proto(source, model.stem)
+    options = given.for_input(imported.sample_shape)
     enter("fold")
     folded = fold(imported)
     verify_import(source, folded)
@@ -137,4 +137,4 @@ def device_images(
     """Calibration images as the device receives them."""
     if graph.input_spec.mode == "pixels":
         return images
-    return encode_tensor(real_input(images, options), graph.quants[graph.input])
+    return encode_samples(real_input(images, options), input_slots(graph))

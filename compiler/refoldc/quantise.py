@@ -11,7 +11,7 @@ import numpy as np
 from refoldc.calibrate import Calibration
 from refoldc.errors import UnsupportedOp
 from refoldc.formula import evaluate
-from refoldc.input_spec import pixel_input, tensor_input
+from refoldc.input_spec import pixel_input
 from refoldc.ir import (
     F64,
     I16,
@@ -93,15 +93,15 @@ def quantise(graph: Graph, calibration: Calibration, options: CompileOptions) ->
         RefoldcError: A layer's accumulator could overflow int32; a site choice
             names no site.
     """
-    options = options.for_input(graph.shapes[graph.input])
-    spec, input_quant = _input(graph, calibration, options)
+    options = options.for_input(graph.sample_shape)
+    spec, input_quants = _inputs(graph, calibration, options)
     nodes = site_nodes(graph) if options.adapt != "none" else ()
     context = _Context(
         graph=graph,
         calibration=calibration,
         options=options,
         sites=frozenset(node.name for node in nodes[:MAX_SITES]),
-        quants={graph.input: input_quant},
+        quants=input_quants,
     )
     layers = []
     for node in graph.nodes:
@@ -110,28 +110,28 @@ def quantise(graph: Graph, calibration: Calibration, options: CompileOptions) ->
         layers.append(layer)
     return QGraph(
         name=graph.name,
-        input=graph.input,
-        output=graph.output,
+        inputs=graph.inputs,
+        outputs=graph.outputs,
         layers=_with_selected_sites(tuple(layers), options.sites),
         shapes={name: graph.shapes[name] for name in context.quants},
         quants=context.quants,
         input_spec=spec,
-        onnx_input=graph.onnx_input,
-        onnx_output=graph.onnx_output,
-        softmax=graph.softmax,
         notices=graph.notices + _notices(options.adapt, len(nodes)),
     )
 
 
-def _input(
+def _inputs(
     graph: Graph, calibration: Calibration, options: CompileOptions
-) -> tuple[InputSpec, Quant]:
-    channels = graph.shapes[graph.input][-1]
+) -> tuple[InputSpec, dict[str, Quant]]:
+    channels = graph.sample_shape[-1]
     mean = options.mean or (0.0,) * channels
     std = options.std or (1.0,) * channels
     if options.input == "pixels":
-        return pixel_input(mean, std)
-    return tensor_input(mean, std, calibration.ranges[graph.input])
+        spec, quant = pixel_input(mean, std)
+        return spec, {graph.input: quant}
+    spec = InputSpec(mode="tensor", mean=mean, std=std, table=None)
+    ranges = calibration.ranges
+    return spec, {t.name: affine(*ranges[t.name]) for t in graph.inputs}
 
 
 def _notices(adapt: str, sites: int) -> tuple[str, ...]:
@@ -242,9 +242,10 @@ def _dense(node: Dense, context: _Context) -> tuple[QLayer, Quant]:
 
 
 def _gives_logits(node: Dense, graph: Graph) -> bool:
-    """The graph's answer, read by nothing else and bounded by nothing."""
+    """An answer of the graph, read by nothing else and bounded by nothing."""
     read = any(node.output in other.inputs for other in graph.nodes)
-    return node.output == graph.output and node.bounds == Bounds() and not read
+    answer = node.output in graph.output_tensors
+    return answer and node.bounds == Bounds() and not read
 
 
 def logits_quant(scale: float, units: F64, least_scale: float) -> Quant:

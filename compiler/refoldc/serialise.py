@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from refoldc import ir
+from refoldc import ir, ports
 from refoldc.ir import QGraph
 
 _TYPES: Mapping[str, type] = {
@@ -20,6 +20,7 @@ _TYPES: Mapping[str, type] = {
     for kind in (
         *(ir.QConv, ir.QDense, ir.QAdd, ir.QMul, ir.QPool, ir.QTable),
         *(ir.QConcat, ir.ConcatPart, ir.QPick),
+        *(ports.Input, ports.Output),
         *(ir.QGraph, ir.InputSpec, ir.Quant, ir.Requant, ir.Site),
     )
 }

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from numpy.typing import NDArray
 
 from refoldc.artefact import Artefact
 from refoldc.loading import load_onnx
+from refoldc.ports import Output, apply_ending
 from refoldc.reference import Reference
+from refoldc.verify_import import open_original, run_original
 
 from refold.inputs import device_input, model_input
 
@@ -27,45 +28,41 @@ def agreement(model: Path, artefact: Artefact, images: NDArray[np.uint8]) -> flo
         artefact: Runs as the host model, adaptation off.
         images: Pixels [N, H, W, C].
     """
-    reference = Reference(artefact.qgraph)
+    graph = artefact.qgraph
+    reference, record = Reference(graph), artefact.manifest.output
     received = device_input(artefact.manifest.input, images)
-    integer = [int(np.argmax(reference.infer(image).logits)) for image in received]
-    return 100 * float(
-        np.mean(np.array(integer) == _float_choices(model, artefact, images))
-    )
+    scored = slice(record.first, record.first + record.count)
+    integer = np.stack([reference.infer(image).logits[scored] for image in received])
+    shape = graph.shapes[graph.output]
+    ours = _choices(integer.reshape(-1, *shape), graph.main)
+    theirs = _float_answers(model, artefact, images)
+    if graph.main.ending != "ArgMax":
+        theirs = _choices(theirs, graph.main)
+    return 100 * float(np.mean(ours == theirs.reshape(ours.shape)))
 
 
-def _float_choices(
+def _choices(values: NDArray[Any], output: Output) -> NDArray[Any]:
+    """The position of the largest value, or ArgMax's where the model has one."""
+    if output.ending == "ArgMax":
+        return apply_ending(values, output)
+    return np.asarray(values.reshape(len(values), -1).argmax(axis=1))
+
+
+def _float_answers(
     model: Path, artefact: Artefact, images: NDArray[np.uint8]
-) -> NDArray[np.int64]:
-    """Run the original model with ONNX Runtime."""
-    real = model_input(artefact.manifest.input, images)
-    if real.ndim == 4:
-        real = np.moveaxis(real, -1, 1)
-    session = onnxruntime.InferenceSession(
-        load_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    outputs = _channels_last(_outputs(session, real))
-    choices: NDArray[np.int64] = outputs.reshape(len(real), -1).argmax(axis=1)
-    return choices
+) -> NDArray[Any]:
+    """The main output of the original model, stored [N, ...].
 
-
-def _outputs(
-    session: onnxruntime.InferenceSession, real: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Answers to all images, in batches of the size that the model fixes, or of 1.
-
-    The last batch is filled with its last image.
+    In batches of the size that the model fixes, or of 1; the last one is filled with
+    its last image.
     """
-    source = session.get_inputs()[0]
-    size = source.shape[0] if isinstance(source.shape[0], int) else 1
-    outputs: list[Any] = []
+    graph, shapes = artefact.qgraph, artefact.manifest.options.shape
+    session = open_original(load_onnx(model, shapes))
+    real = model_input(artefact.manifest.input, images)
+    batch = session.get_inputs()[0].shape[0]
+    size = batch if isinstance(batch, int) else 1
+    main, answers = graph.outputs.index(graph.main), []
     for start in range(0, len(real), size):
         rows = np.minimum(np.arange(start, start + size), len(real) - 1)
-        outputs += session.run(None, {source.name: real[rows]})[:1]
-    return np.concatenate(outputs)[: len(real)]
-
-
-def _channels_last(output: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Put maps [N, C, H, W] into the order in which the device answers."""
-    return np.moveaxis(output, 1, -1) if output.ndim == 4 else output
+        answers.append(run_original(session, graph, graph.split(real[rows]))[main])
+    return np.concatenate(answers)[: len(real)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refoldc.input_spec import encode_tensor, normalised
+from refoldc.input_spec import Slot, encode_samples, normalised
 from refoldc.ir import Quant
 from refoldc.manifest import InputRecord
 
@@ -31,5 +31,8 @@ def device_input(spec: InputRecord, images: NDArray[np.uint8]) -> NDArray[Any]:
     """
     if spec.mode == "pixels":
         return np.ascontiguousarray(images)
-    quant = Quant(spec.scale, spec.zero_point)
-    return encode_tensor(model_input(spec, images), quant)
+    slots = [
+        Slot(t.name, t.shape, Quant(t.scale, t.zero_point), t.offset)
+        for t in spec.tensors
+    ]
+    return encode_samples(model_input(spec, images), slots)

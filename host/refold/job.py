@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from refoldc.artefact import Artefact, load_artefact
+from refoldc.manifest import OutputRecord
 
 from refold import bounds
 from refold.boards import Board, load_board
@@ -26,7 +27,8 @@ _logger = logging.getLogger(__name__)
 class RunOptions:
     """What to run; the fields are the options of ``refold run``.
 
-    ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt.
+    ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt;
+    ``output`` None scores the first output that is a vector.
     """
 
     data: str
@@ -39,6 +41,7 @@ class RunOptions:
     schedule: Schedule = field(default_factory=Schedule)
     check: bool = True
     fail_under: tuple[str, ...] = ()
+    output: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,7 @@ class Job:
     steps: tuple[Step, ...]
     bounds: tuple[bounds.Bound, ...]
     options: RunOptions
+    output: OutputRecord
 
 
 def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
@@ -69,13 +73,14 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
     _check_code(path, artefact, modes)
     limits = tuple(bounds.parse_bound(text) for text in options.fail_under)
     corruptions = parse_corruptions(options.corruptions)
+    output = _scored(artefact, options.output)
     watch.stage(f"reading {options.data}")
     data = load_data(
         options.data,
         split="test",
         limit=options.images,
         shape=tuple(manifest.input.shape),
-        classes=_classes(artefact),
+        classes=_classes(output),
     )
     streams = _streams(data, corruptions, options.severity)
     bounds.check_bounds(
@@ -86,7 +91,21 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
         checked=options.check,
     )
     steps = plan_steps(options.schedule, modes, streams, images=len(data.labels))
-    return Job(artefact, board, data, modes, tuple(steps), limits, options)
+    return Job(artefact, board, data, modes, tuple(steps), limits, options, output)
+
+
+def _scored(artefact: Artefact, name: str | None) -> OutputRecord:
+    """The output whose largest value is the class."""
+    outputs = artefact.manifest.outputs
+    if name is None:
+        return artefact.manifest.output
+    found = next((output for output in outputs if output.name == name), None)
+    if found is None:
+        raise UserError(
+            f"--output is '{name}', the model's outputs are "
+            f"{', '.join(output.name for output in outputs)}: choose one of them"
+        )
+    return found
 
 
 def _check_code(path: Path, artefact: Artefact, modes: Sequence[Mode]) -> None:
@@ -122,14 +141,14 @@ def _check_port(port: str | None) -> None:
         )
 
 
-def _classes(artefact: Artefact) -> int | None:
+def _classes(output: OutputRecord) -> int | None:
     """The number of classes; None where the output is a map, which has no label."""
-    output = artefact.manifest.output
     if output.count == output.shape[-1]:
         return output.count
     _logger.warning(
-        "the model's output is a map of %s, no vector of classes: accuracies mean "
+        "the model's output '%s' is a map of %s, no vector of classes: accuracies mean "
         "nothing, parity and times do",
+        output.name,
         " x ".join(map(str, output.shape)),
     )
     return None

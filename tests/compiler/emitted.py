@@ -13,7 +13,7 @@ from cbuild import RUNTIME_SOURCES, compile_shared
 from numpy.typing import NDArray
 
 from refoldc.adapt import AdaptConfig
-from refoldc.emit import Sources, Stamp, emit_model
+from refoldc.emit import Sources, Stamp, emit_model, output_count
 from refoldc.facts import SITE_MASK_BYTES, Method, Rule, Stats
 from refoldc.ir import QGraph
 from refoldc.memory import measure
@@ -139,8 +139,7 @@ class EmittedModel:
 
     def infer(self, image: NDArray[Any]) -> Outcome:
         """Run one image."""
-        count = int(np.prod(self.graph.shapes[self.graph.output]))
-        logits = np.zeros(count, np.int32)
+        logits = np.zeros(output_count(self.graph), np.int32)
         data = np.ascontiguousarray(image)
         status = self.runtime.refold_infer(
             self._context,

@@ -365,12 +365,12 @@ def test_refusal_names_node_and_remedy(name: str) -> None:
 @pytest.mark.parametrize(
     ("dims", "message"),
     [
-        (["N", 3, "height", "width"], "N x 3 x height x width.*fixed size"),
-        (["N", 3, None, 8], "fixed size"),
+        (["N", 3, "height", "width"], "height x width.*--shape x:1x3x224x224"),
+        (["N", 3, None, 8], "--shape x:1x3x224x8"),
         ([-1, 3, 8, 8], "a batch of -1"),
         ([0, 3, 8, 8], "a batch of 0"),
         ([2**60, 3, 8, 8], "expected 1 to 1024"),
-        ([1, 3, 0, 8], "fixed size"),
+        ([1, 3, 0, 8], "only the batch may be dynamic"),
         ([1, 3, 70000, 8], "70000 exceeds 65535"),
         ([1, 3, 60000, 60000], "elements exceeds"),
     ],
@@ -428,15 +428,6 @@ def test_names_fit_a_zip_archive() -> None:
     names = [node.name for node in import_proto(model, "net").nodes]
     assert ["a_b", "a_c"] == names[:2]
     assert len(names[2]) <= 1000
-
-
-def test_several_outputs() -> None:
-    """Both are named."""
-    model = small_classifier()
-    extra = onnx.helper.make_tensor_value_info("conv0", onnx.TensorProto.FLOAT, None)
-    model.graph.output.append(extra)
-    with pytest.raises(UnsupportedOp, match=r"2 outputs \(gemm\d+, conv0\)"):
-        import_proto(model, "net")
 
 
 def test_produced_twice() -> None:

@@ -21,7 +21,7 @@ from refoldc.pipeline import compile_model
 from refold.agreement import LOW, agreement
 from refold.boards import Board, load_board
 from refold.bounds import parse_bound
-from refold.cli.options import FOLDER, MODEL, floats
+from refold.cli.options import FOLDER, MODEL, floats, shape_option
 from refold.console import watching
 from refold.data import load_data
 
@@ -95,6 +95,7 @@ _logger = logging.getLogger(__name__)
     show_default=True,
     help="Moments that FORGE restores.",
 )
+@shape_option
 @click.option(
     "--fail-under",
     multiple=True,
@@ -114,6 +115,7 @@ def command(
     adapt: str,
     calibration: str,
     targets: Literal["mix", "bn"],
+    shapes: tuple[str, ...],
     fail_under: tuple[str, ...],
 ) -> int:
     """Compile an ONNX model with BatchNorm to int8 C that recalibrates itself.
@@ -123,8 +125,8 @@ def command(
     """
     bounds = [parse_bound(text, metrics=("agreement",)) for text in fail_under]
     limits = None if board is None else board_limits(load_board(board))
-    graph = fold(import_proto(load_onnx(model), model.stem))
-    shape = graph.shapes[graph.input]
+    graph = fold(import_proto(load_onnx(model, shapes), model.stem))
+    shape = graph.sample_shape
     options = CompileOptions(
         mean=mean,
         std=std,
@@ -133,6 +135,7 @@ def command(
         adapt=adapt,
         calibration=calibration,
         targets=targets,
+        shape=shapes,
     )
     options.for_input(shape)  # before reading data: it may not fit the model
     with watching() as watch:

@@ -8,20 +8,21 @@ import click
 
 from refoldc.inspection import Inspection, LayerInfo, inspect_model
 
-from refold.cli.options import MODEL
+from refold.cli.options import MODEL, shape_option
 from refold.columns import Column, table
 from refold.console import OUT
 
 
 @click.command(name="inspect")
 @click.argument("model", type=MODEL)
-def command(model: Path) -> int:
+@shape_option
+def command(model: Path, shapes: tuple[str, ...]) -> int:
     """Show a model's layers, cost and recalibration sites, or what will not compile.
 
     A terminal gets what fits, a file or pipe everything. Exits 2 where the model
     does not compile.
     """
-    inspection = inspect_model(model)
+    inspection = inspect_model(model, shapes)
     for problem in inspection.problems:
         click.echo(f"will not compile: {problem}", err=True)
     if inspection.problems:

@@ -58,6 +58,11 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option("--repeats", type=TIMES, default=1, show_default=True)
 @click.option("--shuffle", is_flag=True, help="Another order of images each repeat.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--output",
+    metavar="NAME",
+    help="Output to score, where the model has several; default the first vector.",
+)
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
 @click.option("--html", "html_file", type=FILE, help="Write a report there.")
 @click.option("--junit", "junit_file", type=FILE, help="Write JUnit XML there.")
@@ -87,6 +92,7 @@ def command(
     repeats: int,
     shuffle: bool,
     seed: int,
+    output: str | None,
     json_file: Path | None,
     html_file: Path | None,
     junit_file: Path | None,
@@ -118,6 +124,7 @@ def command(
         ),
         check=check,
         fail_under=fail_under,
+        output=output,
     )
     for file in (json_file, html_file, junit_file):
         if file is not None:
