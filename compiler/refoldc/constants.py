@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
 from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.importers.builder import Builder, OnnxNode
+from refoldc.importers.builder import Builder
+from refoldc.importers.values import OnnxNode
 
 FOLDABLE = frozenset(
     {

@@ -172,7 +172,7 @@ def render_pick(name: str, layer: QPick, graph: QGraph) -> Lines:
     index = (one, one, *layer.index) if vector else layer.index
     size = prod(graph.shapes[layer.inputs[0]])
     source = (1, 1, size) if vector else graph.shapes[layer.inputs[0]]
-    if len(source) == 1:  # seen in the shape of the output
+    if layer.view:
         source = tuple(map(len, index))
     axes = ("rows", "columns", "channels")
     for axis, positions in zip(axes, index, strict=True):

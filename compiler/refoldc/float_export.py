@@ -198,7 +198,7 @@ def _concat(writer: _Writer, node: Concat) -> None:
 
 def _pick(writer: _Writer, node: Pick) -> None:
     source, sizes = node.inputs[0], writer.shape(node.inputs[0])
-    if len(node.index) == 1:
+    if len(node.index) == 1 or node.view:
         source = writer.vector(source, f"{node.output}:input")
         sizes = (math.prod(sizes),)
     nodes, constants = pick_nodes(source, node.output, node.index, sizes, node.fill)

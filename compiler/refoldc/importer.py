@@ -7,7 +7,7 @@ computed on the way, never taken from ONNX shape inference.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from refoldc.constants import FOLDABLE, fold_constant
 from refoldc.errors import BadModel, RefoldcError, UnsupportedOp
 from refoldc.importers import OPERATORS, Importer, unsupported
-from refoldc.importers.builder import Builder, OnnxNode, Value
+from refoldc.importers.builder import Builder
+from refoldc.importers.values import OnnxNode, Value
+from refoldc.importers.views import LAYOUTS
 from refoldc.input_ports import read_inputs
 from refoldc.ir import Graph
 from refoldc.loading import COMMON_IR_VERSION, load_onnx, opset_version
@@ -212,5 +214,8 @@ def _output(builder: Builder, name: str) -> Output:
             "is nothing to compile"
         )
     value = builder.without_pads(builder.values[name], name)
-    value = builder.in_order(value)
+    if value.positions is not None and len(value.dims) not in LAYOUTS:
+        flat = value.places().reshape(-1)
+        value = replace(value, dims=flat.shape, positions=flat)
+    value = builder.in_order(builder.settled(value))
     return Output(value.name, name, value.layout)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import onnx
 
 from refoldc.errors import BadModel, BadOptions, UnsupportedOp
-from refoldc.importers.builder import Value
+from refoldc.importers.values import Value
 from refoldc.verify import check_sizes
 
 LARGEST_BATCH = 1024

@@ -160,12 +160,16 @@ class Concat(Node):
 class Pick(Node):
     """``y[i, j, k] = x[index[0][i], index[1][j], index[2][k]]``, -1 reads ``fill``.
 
-    Slices, padding, repetition and permutations; one index for a vector. Three
-    that read a vector, all of it, make it an image.
+    Slices, padding, repetition and permutations; one index for a vector.
+
+    Attributes:
+        view: Three indices read all elements of the input in stored order, whatever
+            its shape, and make them an image.
     """
 
     index: tuple[I64, ...]
     fill: float = 0.0
+    view: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -368,6 +372,7 @@ class QPick(QLayer):
 
     index: tuple[I64, ...]
     fill: int
+    view: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

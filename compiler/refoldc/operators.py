@@ -60,9 +60,9 @@ def concat(layer: QConcat, graph: QGraph, *inputs: I8) -> I8:
 def pick(layer: QPick, graph: QGraph, x: I8) -> I8:
     """x[index[0]][:, index[1]][:, :, index[2]], -1 giving ``fill``.
 
-    A vector is seen in the shape of the output.
+    A view has its elements in the shape of the output.
     """
-    shape = [len(positions) for positions in layer.index] if x.ndim == 1 else x.shape
+    shape = [len(positions) for positions in layer.index] if layer.view else x.shape
     y = x.reshape(-1) if len(layer.index) == 1 else x.reshape(shape)
     for axis, positions in enumerate(layer.index):
         y = np.take(y, positions, axis=axis)

@@ -289,7 +289,7 @@ def _scale_of(writer: _Writer, layer: QLayer) -> float:
 def _pick(writer: _Writer, layer: QPick) -> None:
     name, source = layer.inputs[0], writer.values[layer.inputs[0]]
     sizes, quant = writer.graph.shapes[name], writer.graph.quants[layer.output]
-    if len(layer.index) == 1:
+    if len(layer.index) == 1 or layer.view:
         source, sizes = writer.vector(name, source), (prod(sizes),)
     result = f"{layer.output}:float"
     fill = quant.scale * (layer.fill - quant.zero_point)

@@ -368,7 +368,7 @@ def _pick(node: Pick, context: _Context) -> tuple[QLayer, Quant]:
             f"it pads, {low:g} to {high:g}: pad with a value that the tensor takes"
         )
     stored = int(np.clip(fill, -128, 127))
-    return QPick(**_identity(node), index=node.index, fill=stored), out
+    return QPick(**_identity(node), index=node.index, fill=stored, view=node.view), out
 
 
 def _clamp(node: Clamp, context: _Context) -> tuple[QLayer, Quant]:

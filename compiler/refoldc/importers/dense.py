@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, OnnxNode, reorder
+from refoldc.importers.builder import Builder, reorder
 from refoldc.importers.registry import operator
+from refoldc.importers.values import OnnxNode
 from refoldc.ir import F32, Dense
 
 

@@ -6,16 +6,10 @@ import numpy as np
 
 from refoldc.errors import BadModel
 from refoldc.formula import Call, X, constant
-from refoldc.importers.builder import (
-    UNSTORED,
-    VECTOR,
-    Builder,
-    OnnxNode,
-    Value,
-    elements,
-)
+from refoldc.importers.builder import Builder, elements
 from refoldc.importers.pointwise import apply
 from refoldc.importers.registry import operator
+from refoldc.importers.values import UNSTORED, VECTOR, OnnxNode, Value
 from refoldc.ir import Bounds, Clamp, Final
 from refoldc.ports import Ending
 
@@ -23,7 +17,7 @@ from refoldc.ports import Ending
 @operator("Identity")
 def import_identity(builder: Builder, node: OnnxNode) -> None:
     """Nothing; constants behind one were followed before."""
-    builder.alias(node, builder.padded_value(node))
+    builder.alias(node, builder.view(node))
 
 
 @operator("Dropout")
@@ -34,7 +28,7 @@ def import_dropout(builder: Builder, node: OnnxNode) -> None:
         raise node.refuse(
             "is in training mode", "call model.eval() before exporting the model"
         )
-    builder.alias(node, builder.padded_value(node))
+    builder.alias(node, builder.view(node))
 
 
 @operator("Relu")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import OnnxNode
+from refoldc.importers.values import OnnxNode
 from refoldc.ir import Pads
 
 Pair = tuple[int, int]

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.formula import Call, Constant, Formula, X, constant
-from refoldc.importers.builder import Builder, OnnxNode, Value, reorder
+from refoldc.importers.builder import Builder, reorder
 from refoldc.importers.registry import operator
+from refoldc.importers.values import UNSTORED, VECTOR, OnnxNode, Value
+from refoldc.importers.views import LAYOUTS
 from refoldc.ir import Add, Mul, Pointwise
 
 
@@ -95,7 +97,7 @@ def _two_tensors(builder: Builder, node: OnnxNode) -> None:
     a, b = builder.value(node, 0), builder.value(node, 1)
     if a.order != b.order:
         a, b = builder.in_order(a), builder.in_order(b)
-    _check_layouts(node, a, b)
+    a, b = _alike(builder, a, b)
     if node.op == "Mul":
         _multiply(builder, node, a, b)
     elif node.op == "Add":
@@ -109,16 +111,19 @@ def _two_tensors(builder: Builder, node: OnnxNode) -> None:
         )
 
 
-def _check_layouts(node: OnnxNode, a: Value, b: Value) -> None:
-    """Axes longer than 1 must be the same ones in both."""
+def _alike(builder: Builder, a: Value, b: Value) -> tuple[Value, Value]:
+    """Both with the axes that are longer than 1 stored alike."""
     pairs = zip(
         a.dims[::-1], a.layout[::-1], b.dims[::-1], b.layout[::-1], strict=False
     )
-    if any(p > 1 and q > 1 and i != j for p, i, q, j in pairs):
-        raise node.refuse(
-            "combines a channels-first tensor with a channels-last one",
-            "export the model channels-first throughout",
-        )
+    if not any(p > 1 and q > 1 and i != j for p, i, q, j in pairs):
+        return a, b
+    if len(a.dims) == 1:
+        return builder.settled(a, (VECTOR,)), builder.settled(b, (VECTOR,))
+    layout = a.layout if UNSTORED not in a.layout else LAYOUTS[len(a.dims)][0]
+    if len(b.dims) != len(a.dims):
+        return a, b  # refused for their shapes
+    return builder.settled(a, (layout,)), builder.settled(b, (layout,))
 
 
 def _add(builder: Builder, node: OnnxNode, a: Value, b: Value) -> None:

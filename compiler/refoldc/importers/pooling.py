@@ -6,16 +6,10 @@ from dataclasses import replace
 from typing import Literal
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import (
-    CHANNELS,
-    NO_PADS,
-    VECTOR,
-    Builder,
-    OnnxNode,
-    Value,
-)
+from refoldc.importers.builder import Builder
 from refoldc.importers.geometry import Window, window
 from refoldc.importers.registry import operator
+from refoldc.importers.values import CHANNELS, NO_PADS, VECTOR, OnnxNode, Value
 from refoldc.ir import Pads, Pool
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from refoldc.errors import UnsupportedOp
-from refoldc.importers.builder import Builder, OnnxNode
+from refoldc.importers.builder import Builder
+from refoldc.importers.values import OnnxNode
 
 Importer = Callable[[Builder, OnnxNode], None]
 
