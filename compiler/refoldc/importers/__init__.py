@@ -13,6 +13,7 @@ from refoldc.importers import (  # noqa: F401 - imported for their registrations
     pointwise,
     pooling,
     reshape,
+    transposed,
 )
 from refoldc.importers.registry import OPERATORS, Importer, unsupported
 
