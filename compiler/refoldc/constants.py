@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,14 @@ from refoldc.importers.values import OnnxNode
 
 FOLDABLE = frozenset(
     {
-        *("Constant", "Identity", "Cast", "Where", "Equal"),
-        *("Add", "Sub", "Mul", "Div", "Neg", "Sqrt", "Floor", "ReduceProd"),
+        *("Constant", "Identity", "Cast", "Where", "Equal", "Less", "Greater", "Not"),
+        *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Neg", "Abs", "Min", "Max"),
+        *("Sqrt", "Reciprocal", "Exp", "Log", "Floor", "Ceil", "Sin", "Cos"),
+        *("ReduceProd", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"),
+        *("ReduceL2", "ReduceSumSquare"),
         *("Shape", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"),
-        *("Gather", "Slice", "Concat"),
+        *("Gather", "Slice", "Split", "Concat"),
+        *("ConstantOfShape", "Range", "Expand", "Tile", "DequantizeLinear"),
     }
 )
 """Deterministic."""
@@ -27,7 +32,12 @@ MOST_FOLDED = 2**26
 """Elements that all results of one model may have together."""
 
 
-_BROADCASTING = frozenset({"Where", "Equal", "Add", "Sub", "Mul", "Div"})
+_BROADCASTING = frozenset(
+    {
+        *("Where", "Equal", "Less", "Greater", "Add", "Sub", "Mul", "Div", "Mod"),
+        *("Pow", "Min", "Max"),
+    }
+)
 
 
 def fold_constant(builder: Builder, node: OnnxNode) -> bool:
@@ -78,7 +88,20 @@ def _result_size(node: OnnxNode, operands: list[NDArray[Any]]) -> int:
         return _gathered(node, *operands)
     if node.op in _BROADCASTING:
         return math.prod(np.broadcast_shapes(*(array.shape for array in operands)))
+    if node.op in _GROWING:
+        return int(_GROWING[node.op](*operands))
     return max(sizes, default=0)
+
+
+_GROWING: Mapping[str, Callable[..., float]] = {
+    "ConstantOfShape": lambda shape: math.prod(shape.tolist()),
+    "Expand": lambda data, shape: math.prod(
+        np.broadcast_shapes(data.shape, tuple(shape.tolist()))
+    ),
+    "Tile": lambda data, repeats: data.size * math.prod(repeats.tolist()),
+    "Range": lambda start, limit, step: abs((limit - start) / step) + 1,
+}
+"""Elements of results that exceed all operands."""
 
 
 def _gathered(node: OnnxNode, data: NDArray[Any], indices: NDArray[Any]) -> int:

@@ -21,6 +21,7 @@ from refoldc.ir import (
     QMul,
     QPick,
     QPool,
+    QStored,
     QTable,
     Requant,
     Shape,
@@ -198,6 +199,13 @@ def render_table(name: str, layer: QTable, graph: QGraph) -> Lines:
     yield render_struct("refold_table_params", name, fields)
 
 
+def render_stored(name: str, layer: QStored, _graph: QGraph) -> Lines:
+    """refold_stored_params."""
+    yield c_array("int8_t", f"{name}_values", layer.values, "REFOLD_ALIGNED ")
+    fields = (("count", str(layer.values.size)), ("values", f"{name}_values"))
+    yield render_struct("refold_stored_params", name, fields)
+
+
 def render_requant_arrays(name: str, requant: Requant) -> Lines:
     """Multipliers and biases."""
     yield c_array("int16_t", f"{name}_m", requant.m, "REFOLD_ALIGNED ")
@@ -249,4 +257,5 @@ OPERATORS: Mapping[type[QLayer], Operator] = {
     QConcat: Operator(lambda _: "concat", render_concat),
     QPick: Operator(lambda _: "pick", render_pick),
     QTable: Operator(lambda _: "table", render_table),
+    QStored: Operator(lambda _: "stored", render_stored),
 }

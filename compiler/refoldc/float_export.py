@@ -30,6 +30,7 @@ from refoldc.ir import (
     Pointwise,
     Pool,
     Shape,
+    Stored,
 )
 from refoldc.onnx_pick import pick_nodes
 from refoldc.pooling import beyond_edge
@@ -206,6 +207,13 @@ def _pick(writer: _Writer, node: Pick) -> None:
     writer.weights += constants
 
 
+def _stored(writer: _Writer, node: Stored) -> None:
+    values = channels_first(node.values[np.newaxis])
+    writer.add(
+        "Identity", [writer.weight(f"{node.output}:values", values)], node.output
+    )
+
+
 def _pointwise(writer: _Writer, node: Pointwise) -> None:
     axes = len(writer.shape(node.output)) - 1
     made = to_onnx(node.formula, node.inputs[0], node.output, axes)
@@ -273,6 +281,7 @@ _RULES: dict[type[Node], Callable[[_Writer, Any], None]] = {
     Pick: _pick,
     Clamp: _clamp,
     Pointwise: _pointwise,
+    Stored: _stored,
     BatchNorm: _batch_norm,
     Flatten: _flatten,
     Final: _final,

@@ -6,7 +6,7 @@ tensor is known by its name; a node produces exactly one.
 
 Float graph (:class:`Graph`), made by ``importer`` and rewritten by ``fold``::
 
-    Conv  Dense  Add  Mul  Pool  Concat  Pick  Clamp  Pointwise
+    Conv  Dense  Add  Mul  Pool  Concat  Pick  Clamp  Pointwise  Stored
     BatchNorm  Flatten  Final
 
 ``fold`` removes every BatchNorm and Flatten, merges Clamp (ReLU, ReLU6) into
@@ -170,6 +170,13 @@ class Pick(Node):
     index: tuple[I64, ...]
     fill: float = 0.0
     view: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stored(Node):
+    """A constant tensor, channel-last; no inputs."""
+
+    values: F32
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -380,6 +387,13 @@ class QTable(QLayer):
     """out = table[c][x + 128]; table [C, 256], C = 1 where channels share it."""
 
     table: I8
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QStored(QLayer):
+    """A constant tensor."""
+
+    values: I8
 
 
 @dataclass(frozen=True, eq=False)

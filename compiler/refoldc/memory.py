@@ -18,6 +18,7 @@ from refoldc.ir import (
     QLayer,
     QPick,
     QPool,
+    QStored,
     QTable,
     Site,
 )
@@ -99,6 +100,8 @@ def layer_bytes(layer: QLayer) -> int:
         return CONCAT_PART_BYTES * len(layer.parts)
     if isinstance(layer, QPick):
         return 2 * sum(map(len, layer.index))
+    if isinstance(layer, QStored):
+        return layer.values.nbytes
     return layer.table.nbytes if isinstance(layer, QTable) else 0
 
 

@@ -20,6 +20,7 @@ from refoldc.ir import (
     QMul,
     QPick,
     QPool,
+    QStored,
     QTable,
     Shape,
 )
@@ -69,6 +70,11 @@ def pick(layer: QPick, graph: QGraph, x: I8) -> I8:
     for axis, positions in enumerate(layer.index):
         np.moveaxis(y, axis, 0)[positions < 0] = layer.fill
     return y
+
+
+def stored(layer: QStored, _graph: QGraph) -> I8:
+    """The constant."""
+    return layer.values
 
 
 def pool(layer: QPool, graph: QGraph, x: I8) -> I8:
@@ -129,5 +135,6 @@ SIMPLE: Mapping[type[QLayer], Callable[..., I8]] = {
     QPool: pool,
     QConcat: concat,
     QPick: pick,
+    QStored: stored,
 }
 """From (layer, graph, inputs...) to the output."""

@@ -27,6 +27,7 @@ from refoldc.ir import (
     QMul,
     QPick,
     QPool,
+    QStored,
     QTable,
     Shape,
 )
@@ -299,6 +300,19 @@ def _pick(writer: _Writer, layer: QPick) -> None:
     writer.snap(result, layer.output, layer.output)
 
 
+def _stored(writer: _Writer, layer: QStored) -> None:
+    """Dequantised from the stored values, which any batch shares."""
+    name, quant = layer.output, writer.graph.quants[layer.output]
+    values = layer.values[np.newaxis]
+    values = np.moveaxis(values, -1, 1) if values.ndim == 4 else values
+    inputs = [
+        writer.constant(f"{name}:stored", values),
+        writer.scalar(f"{name}:scale", quant.scale),
+        writer.constant(f"{name}:zero", np.array(quant.zero_point, np.int8)),
+    ]
+    writer.add("DequantizeLinear", inputs, name)
+
+
 def _table(writer: _Writer, layer: QTable) -> None:
     """A lookup in the very table, one entry an int8 value and channel."""
     name, quant = layer.output, writer.graph.quants[layer.output]
@@ -325,4 +339,5 @@ _RULES: Mapping[type[QLayer], Callable[[_Writer, Any], None]] = {
     QConcat: _concat,
     QPick: _pick,
     QTable: _table,
+    QStored: _stored,
 }

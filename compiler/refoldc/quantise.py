@@ -11,7 +11,7 @@ import numpy as np
 from refoldc.calibrate import Calibration
 from refoldc.errors import UnsupportedOp
 from refoldc.formula import evaluate
-from refoldc.input_spec import pixel_input
+from refoldc.input_spec import encode_tensor, pixel_input
 from refoldc.ir import (
     F64,
     I16,
@@ -38,10 +38,12 @@ from refoldc.ir import (
     QMul,
     QPick,
     QPool,
+    QStored,
     QTable,
     Quant,
     Requant,
     Site,
+    Stored,
 )
 from refoldc.options import CompileOptions
 from refoldc.pooling import average_requant, window_counts
@@ -371,6 +373,11 @@ def _pick(node: Pick, context: _Context) -> tuple[QLayer, Quant]:
     return QPick(**_identity(node), index=node.index, fill=stored, view=node.view), out
 
 
+def _stored(node: Stored, context: _Context) -> tuple[QLayer, Quant]:
+    out = context.output_quant(node)
+    return QStored(**_identity(node), values=encode_tensor(node.values, out)), out
+
+
 def _clamp(node: Clamp, context: _Context) -> tuple[QLayer, Quant]:
     real = _table_inputs(context.quants[node.inputs[0]])
     bounded = np.clip(real, node.bounds.low, node.bounds.high)
@@ -418,4 +425,5 @@ RULES: Mapping[type[Node], Callable[[Any, _Context], tuple[QLayer, Quant]]] = {
     Pick: _pick,
     Clamp: _clamp,
     Pointwise: _pointwise,
+    Stored: _stored,
 }

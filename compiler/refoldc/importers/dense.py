@@ -80,8 +80,8 @@ def _at_each_position(
 def _check_inputs(node: OnnxNode, inputs: int, found: int) -> None:
     if inputs != found:
         raise BadModel(
-            f"{node.where}: weights for {inputs} inputs, but its input has {found}: the "
-            "model contradicts itself"
+            f"{node.where}: weights for {inputs} inputs, but its input has {found}: "
+            "the model contradicts itself"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 
 from refoldc.errors import BadModel
 from refoldc.formula import Call, X, constant
@@ -27,6 +28,17 @@ def import_dropout(builder: Builder, node: OnnxNode) -> None:
     if any(node.outputs[1:]) or (training is not None and training.any()):
         raise node.refuse(
             "is in training mode", "call model.eval() before exporting the model"
+        )
+    builder.alias(node, builder.view(node))
+
+
+@operator("Cast")
+def import_cast(builder: Builder, node: OnnxNode) -> None:
+    """Nothing, from float to float."""
+    if node.attributes.get("to") != onnx.TensorProto.FLOAT:
+        raise node.refuse(
+            "makes a computed tensor another type than float32",
+            "refold computes in int8: export the model in float32 throughout",
         )
     builder.alias(node, builder.view(node))
 

@@ -31,8 +31,8 @@ def import_conv_transpose(builder: Builder, node: OnnxNode) -> None:
     groups = int(node.attributes.get("group", 1))
     if groups < 1 or weights.shape[0] != value.channels or weights.shape[0] % groups:
         raise BadModel(
-            f"{node.where}: weights {list(weights.shape)} and group {groups} do not fit "
-            f"an input of {value.channels} channels: the model contradicts itself"
+            f"{node.where}: weights {list(weights.shape)} and group {groups} do not "
+            f"fit an input of {value.channels} channels: the model contradicts itself"
         )
     kernel = (weights.shape[2], weights.shape[3])
     stretch = _stretch(node, kernel, (value.shape[0], value.shape[1]))
