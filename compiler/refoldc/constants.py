@@ -24,13 +24,17 @@ FOLDABLE = frozenset(
         *("ReduceL2", "ReduceSumSquare"),
         *("Shape", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"),
         *("Gather", "Slice", "Split", "Concat"),
-        *("ConstantOfShape", "Range", "Expand", "Tile", "DequantizeLinear"),
+        *("ConstantOfShape", "Range", "Expand", "Tile"),
+        *("QuantizeLinear", "DequantizeLinear"),
     }
 )
 """Deterministic."""
 MOST_FOLDED = 2**26
 """Elements that all results of one model may have together."""
 
+
+_SPELLED_IN = {"QuantizeLinear": 21, "DequantizeLinear": 21}
+"""Opset in which the onnx package evaluates what older ones mean alike."""
 
 _BROADCASTING = frozenset(
     {
@@ -65,7 +69,8 @@ def fold_constant(builder: Builder, node: OnnxNode) -> bool:
             "(python -m onnxsim) or export it again"
         )
     try:
-        results = _evaluate(node.proto, builder.opset, feeds)
+        opset = _SPELLED_IN.get(node.op, builder.opset)
+        results = _evaluate(node.proto, opset, feeds)
     except Exception as error:  # the evaluator raises whatever numpy does
         raise _misfit(node, error) from error
     builder.constants.update(zip(node.outputs, results, strict=True))

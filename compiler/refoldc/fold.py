@@ -179,7 +179,10 @@ def _scaled(
     per_output = (-1, *(1,) * (layer.weights.ndim - 1))
     weights = layer.weights.astype(np.float64) * affine.scale.reshape(per_output)
     bias = layer.bias.astype(np.float64) * affine.scale + affine.offset
-    return _with_weights(
+    given = layer.given_scale
+    if given is not None:  # int8 weights stay as they are, but for their signs
+        given = given * np.abs(affine.scale) if affine.scale.all() else None
+    merged = _with_weights(
         replace(
             layer,
             output=node.output,
@@ -189,6 +192,7 @@ def _scaled(
         weights,
         bias,
     )
+    return replace(merged, given_scale=given)
 
 
 def _with_weights(layer: Weighted, weights: F64, bias: F64) -> Weighted:
@@ -202,7 +206,7 @@ def _with_weights(layer: Weighted, weights: F64, bias: F64) -> Weighted:
             f"{merged} is folded in; the file is damaged, or a channel's running "
             "variance is all but zero: prune that channel"
         )
-    return replace(layer, weights=narrow[0], bias=narrow[1])
+    return replace(layer, weights=narrow[0], bias=narrow[1], given_scale=None)
 
 
 def _standalone(graph: Graph, norm: BatchNorm) -> Graph:

@@ -6,7 +6,7 @@ computed on the way, never taken from ONNX shape inference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ import onnx
 from numpy.typing import NDArray
 
 from refoldc.constants import FOLDABLE, fold_constant
-from refoldc.errors import BadModel, RefoldcError, UnsupportedOp
+from refoldc.errors import BadModel, RefoldcError, UnknownOp, UnsupportedOp
 from refoldc.importers import OPERATORS, Importer, unsupported
 from refoldc.importers.builder import Builder
+from refoldc.importers.quantised import note_weights
 from refoldc.importers.values import OnnxNode, Value
 from refoldc.importers.views import LAYOUTS
 from refoldc.input_ports import read_inputs
@@ -47,7 +48,7 @@ def import_proto(model: onnx.ModelProto, name: str) -> Graph:
     """As :func:`import_model`, from a model that ``load_onnx`` returned."""
     attempt = try_import(model)
     if attempt.problems:
-        first, *others = attempt.problems
+        first, *others = sorted(attempt.problems, key=_is_use)
         more = f" (and {len(others)} more: refold inspect lists all)" if others else ""
         raise type(first)(f"{first}{more}")
     outputs = tuple(_output(attempt.builder, o.name) for o in model.graph.output)
@@ -57,7 +58,23 @@ def import_proto(model: onnx.ModelProto, name: str) -> Graph:
         outputs=outputs,
         nodes=tuple(attempt.builder.nodes),
         shapes=dict(attempt.builder.shapes),
+        given=dict(attempt.builder.given),
+        notices=tuple(_ignored(attempt.builder)),
     )
+
+
+def _is_use(problem: RefoldcError) -> bool:
+    """Not of an operator as such: those say most about what to do."""
+    return not isinstance(problem, UnknownOp)
+
+
+def _ignored(builder: Builder) -> Iterator[str]:
+    """What of a quantised model cannot be kept."""
+    for name, reason in builder.ignored.items():
+        yield (
+            f"The int8 scale at node '{name}' is not taken over: {reason}; refold "
+            "chooses one from the calibration images."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +122,8 @@ def _convert(builder: Builder, nodes: Iterable[OnnxNode]) -> list[RefoldcError]:
                 unknown.update(node.outputs)
             elif not fold_constant(builder, node):
                 _importer(node)(builder, node)
+            elif node.op == "DequantizeLinear":
+                note_weights(builder, node)
         except (UnsupportedOp, BadModel) as problem:
             problems.append(problem)
             unknown.update(node.outputs)

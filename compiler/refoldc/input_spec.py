@@ -17,16 +17,17 @@ ALIGNMENT = 16
 
 
 def pixel_input(
-    mean: tuple[float, ...], std: tuple[float, ...]
+    mean: tuple[float, ...], std: tuple[float, ...], given: Quant | None = None
 ) -> tuple[InputSpec, Quant]:
     """The table from uint8 pixels to int8, in the scale of its exact range.
 
     Args:
         mean, std: Per channel, of pixels in [0, 1].
+        given: Scale that the model prescribes.
     """
     pixels = np.arange(256)[:, None]
     real = np.ascontiguousarray(_normalised(pixels, mean, std).T)
-    quant = affine(float(real.min()), float(real.max()))
+    quant = given or affine(float(real.min()), float(real.max()))
     table = _stored(real, quant)
     return InputSpec(mode="pixels", mean=mean, std=std, table=table), quant
 

@@ -19,7 +19,7 @@ their int8 weights and requantisation. The arithmetic is docs/numerics.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -52,6 +52,14 @@ class Bounds:
 
     low: float = -np.inf
     high: float = np.inf
+
+
+@dataclass(frozen=True)
+class Quant:
+    """real = scale * (stored - zero_point)."""
+
+    scale: float
+    zero_point: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +101,8 @@ class Conv(Node):
     """Convolution; weights [C_OUT, KH, KW, C_IN / groups], bias [C_OUT].
 
     ``bn`` makes it a recalibration site with exact targets; ``estimate`` makes
-    it one whose targets are taken from the calibration moments.
+    it one whose targets are taken from the calibration moments. ``given_scale`` is
+    that of weights that the model has in int8, [C_OUT] or [1].
     """
 
     weights: F32
@@ -105,6 +114,7 @@ class Conv(Node):
     bounds: Bounds = Bounds()
     bn: BnShape | None = None
     estimate: bool = False
+    given_scale: F64 | None = None
 
     @property
     def depthwise(self) -> bool:
@@ -120,6 +130,7 @@ class Dense(Node):
     bias: F32
     bounds: Bounds = Bounds()
     bn: BnShape | None = None
+    given_scale: F64 | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -227,23 +238,17 @@ class Graph(Ports):
     """A float network. Nodes are in execution order.
 
     Attributes:
+        given: int8 scales of tensors that a model has which is quantised already.
         notices: What the user should know, one sentence each.
     """
 
     name: str
     nodes: tuple[Node, ...]
+    given: Mapping[str, Quant] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
 
 # --- integer graph -----------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Quant:
-    """real = scale * (stored - zero_point)."""
-
-    scale: float
-    zero_point: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +76,9 @@ class _Context:
     quants: dict[str, Quant]
 
     def output_quant(self, node: Node, least_scale: float = 0.0) -> Quant:
+        given = self.graph.given.get(node.output)
+        if given is not None and given.scale >= least_scale:
+            return given
         low, high = self.calibration.ranges[node.output]
         return affine(low, high, least_scale)
 
@@ -118,7 +121,11 @@ def quantise(graph: Graph, calibration: Calibration, options: CompileOptions) ->
         shapes={name: graph.shapes[name] for name in context.quants},
         quants=context.quants,
         input_spec=spec,
-        notices=graph.notices + _notices(options.adapt, len(nodes)),
+        notices=(
+            *graph.notices,
+            *_notices(options.adapt, len(nodes)),
+            *_given_notices(graph, context.quants),
+        ),
     )
 
 
@@ -129,11 +136,32 @@ def _inputs(
     mean = options.mean or (0.0,) * channels
     std = options.std or (1.0,) * channels
     if options.input == "pixels":
-        spec, quant = pixel_input(mean, std)
+        spec, quant = pixel_input(mean, std, graph.given.get(graph.input))
         return spec, {graph.input: quant}
     spec = InputSpec(mode="tensor", mean=mean, std=std, table=None)
     ranges = calibration.ranges
-    return spec, {t.name: affine(*ranges[t.name]) for t in graph.inputs}
+    found = {t.name: affine(*ranges[t.name]) for t in graph.inputs}
+    return spec, {name: graph.given.get(name, quant) for name, quant in found.items()}
+
+
+def _given_notices(graph: Graph, quants: Mapping[str, Quant]) -> Iterator[str]:
+    """What a model that is quantised already keeps, and what it cannot."""
+    asked = {name: graph.given[name] for name in quants if name in graph.given}
+    if not asked:
+        return
+    kept = [name for name, given in asked.items() if quants[name] == given]
+    layers = sum(getattr(node, "given_scale", None) is not None for node in graph.nodes)
+    yield (
+        f"The model is quantised already: {len(kept)} of its {len(asked)} tensor "
+        f"scales and the int8 weights of {layers} layers are taken over."
+    )
+    for name, given in asked.items():
+        if quants[name] != given:
+            yield (
+                f"Tensor '{name}' has scale {quants[name].scale:.4g}, not the model's "
+                f"{given.scale:.4g}: a max pool or move keeps that of its input, "
+                "logits are int32, and a multiplier must stay below 1/2."
+            )
 
 
 def _notices(adapt: str, sites: int) -> tuple[str, ...]:
@@ -177,9 +205,12 @@ def _weighted(
         Fields of the integer layer, and the output's scale and zero point.
     """
     bias = node.bias.astype(np.float64)
-    units = source.scale * weight_scales(node.weights)
+    given = node.given_scale
+    scales = weight_scales(node.weights) if given is None else given
+    units = source.scale * np.broadcast_to(scales, len(node.weights))
     out = choose_output(units, least_output_scale(units, bias))
-    units = exact_units(units, bias, out, channel_requant(units, bias, out).shift)
+    if given is None:
+        units = exact_units(units, bias, out, channel_requant(units, bias, out).shift)
     bias = np.rint(bias / units) * units
     weight_scale = units / source.scale
     weights = quantise_weights(node.weights, weight_scale)

@@ -12,6 +12,7 @@ from refoldc.importers import (  # noqa: F401 - imported for their registrations
     picking,
     pointwise,
     pooling,
+    quantised,
     repeating,
     reshape,
     transposed,

@@ -114,6 +114,17 @@ class Builder(Emitter):
             )
         return array
 
+    def given_scale(self, node: OnnxNode, index: int, channels: int) -> F64 | None:
+        """Of weights that the model has in int8, if it fits the output channels."""
+        name = node.input(index)
+        scale = self.weight_scales.get(name)
+        fits = scale is not None and scale.size in (1, channels)
+        if fits and node.attributes.get("alpha", 1.0) == 1.0:
+            return scale
+        if name in self.weight_scales:
+            self.ignored[node.name] = "its weights are not symmetric int8 a channel"
+        return None
+
     # --- moving ---
 
     def pick(

@@ -42,6 +42,7 @@ def import_conv(builder: Builder, node: OnnxNode) -> None:
         dilation=frame.dilation,
         pads=_sum(value.pads, frame.pads),
         groups=groups,
+        given_scale=builder.given_scale(node, 1, channels),
     )
     dims = value.like(channels, frame.output(value.spatial))
     builder.emit(conv, node.outputs[0], dims, axes=value.axes)

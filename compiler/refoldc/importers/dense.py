@@ -72,6 +72,7 @@ def _at_each_position(
         onnx_nodes=(node.name,),
         weights=np.ascontiguousarray(weights.reshape(outputs, 1, 1, inputs)),
         bias=np.zeros(outputs, np.float32),
+        given_scale=builder.given_scale(node, int(not left), outputs),
     )
     dims = (*value.dims[:dim], outputs, *value.dims[dim + 1 :])
     builder.emit(conv, conv.output, dims, axes=value.axes)
@@ -118,5 +119,6 @@ def _emit(builder: Builder, node: OnnxNode, weights: F32, bias: F32) -> None:
         onnx_nodes=(node.name,),
         weights=np.ascontiguousarray(reorder(weights, value.order), np.float32),
         bias=bias.astype(np.float32),
+        given_scale=builder.given_scale(node, 1, outputs),
     )
     builder.emit(dense, node.outputs[0], (outputs,))

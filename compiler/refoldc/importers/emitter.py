@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from refoldc.errors import BadModel
 from refoldc.importers.values import OnnxNode, Value
-from refoldc.ir import Conv, Dense, Node, Pool, Shape
+from refoldc.ir import F64, Conv, Dense, Node, Pool, Quant, Shape
 from refoldc.verify import check_sizes
 
 LONGEST_NAME = 1000
@@ -26,6 +26,10 @@ class Emitter:
         nodes: Made so far, in execution order.
         shapes: Channel-last, of every tensor made so far.
         folded: Elements of the constants that were computed.
+        given: int8 scales that the model has, by stored tensor.
+        weight_scales: Those of weights, by the ONNX name of the dequantised ones;
+            None where they are not symmetric int8.
+        ignored: Nodes whose scale cannot be kept, and why not.
         moved: Tensors that views were copied to, by view and layouts.
     """
 
@@ -37,6 +41,9 @@ class Emitter:
         self.nodes: list[Node] = []
         self.shapes: dict[str, Shape] = {}
         self.folded = 0
+        self.given: dict[str, Quant] = {}
+        self.weight_scales: dict[str, F64 | None] = {}
+        self.ignored: dict[str, str] = {}
         self.moved: dict[tuple[Any, ...], Value] = {}
         self._names: set[str] = set()
 

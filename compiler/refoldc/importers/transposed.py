@@ -51,6 +51,7 @@ def import_conv_transpose(builder: Builder, node: OnnxNode) -> None:
         dilation=stretch.dilation,
         pads=stretch.pads,
         groups=groups,
+        given_scale=builder.given_scale(node, 1, channels if groups == 1 else 1),
     )
     builder.emit(conv, conv.output, value.like(channels, stretch.output))
 
