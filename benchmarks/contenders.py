@@ -29,7 +29,10 @@ class _Config(ctypes.Structure):
     """refold_adapt_config of refold/adapt.h."""
 
     _fields_ = [
-        *((name, ctypes.c_uint8) for name in ("method", "stats", "rule", "interval")),
+        *(
+            (name, ctypes.c_uint8)
+            for name in ("method", "stats", "rule", "gate", "interval")
+        ),
         ("warm", ctypes.c_uint16),
         ("shrinkage", ctypes.c_float),
         ("momentum", ctypes.c_float),
@@ -63,7 +66,7 @@ class Firmware:
         library: From :func:`firmware`.
         artefact: That it holds.
         images: uint8 [N, H, W, C].
-        forge: Recalibrate at every site; else adaptation is off.
+        forge: Recalibrate at every site, ungated; else adaptation is off.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Firmware:
         config = _Config()
         library.refold_adapt_defaults(self._model, ctypes.byref(config))
         mask = ((1 << sites) - 1).to_bytes(facts.SITE_MASK_BYTES, "little")
+        config.gate = 0
         config.sites[:] = list(mask)
         self._check(library.refold_adapt_set(self._context, ctypes.byref(config)))
 

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from refoldc.errors import RefoldcError
-from refoldc.facts import INTERVAL_MAX, Rule
+from refoldc.facts import GATE_WINDOW, INTERVAL_MAX, Phase, Rule
+from refoldc.gate import GateState, Look
 from refoldc.ir import F32, F64, QConv, Requant
 from refoldc.recalibrate import (
+    VARIANCE_FLOOR,
     divergence,
     image_moments,
     make_table,
@@ -30,10 +32,12 @@ from refoldc.recalibrate import (
 EAGER_IMAGES = 32
 """For so many images the table follows every image, whatever the interval."""
 
-MAGIC, VERSION = b"RFST", 1
+MAGIC, VERSION = b"RFST", 2
 MEAN_LIMIT, SQUARE_LIMIT = np.float32(2.0**31), np.float32(2.0**62)
 """Beyond these no stream comes, and a table's integers might not fit 64 bits."""
-HEADER = struct.Struct("<4sHBB32sII")
+HEADER = struct.Struct("<4sHBB32sIII")
+MOMENTS = 4
+"""Arrays of a record: E1, E2 of the stream, W1, W2 of the window."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class AdaptConfig:
         method: ``off`` runs the static tables.
         stats: ``lagged`` uses the images before this one; ``exact`` this one too.
         rule: ``published`` tracks variances per image instead of E[a*a].
+        gate: Static tables until the stream is seen to have shifted.
         interval: Images between table updates, 1 to 64.
         warm: The momentum of image t is at least 1 / (t + warm); 0: no warm start.
         shrinkage: a in [0, 1]; 0 keeps the targets, 1 trusts the stream.
@@ -54,8 +59,9 @@ class AdaptConfig:
     method: Literal["off", "forge"] = "forge"
     stats: Literal["lagged", "exact"] = "lagged"
     rule: Literal["refold", "published"] = "refold"
+    gate: bool = True
     interval: int = 1
-    warm: int = 32
+    warm: int = 8
     shrinkage: float = 0.5
     momentum: float = 1 / 640
     sites: tuple[int, ...] | None = None
@@ -84,8 +90,8 @@ class AdaptConfig:
 
     @classmethod
     def published(cls) -> AdaptConfig:
-        """The published algorithm: exact statistics, no shrinkage, no warm start."""
-        return cls(stats="exact", rule="published", shrinkage=1.0, warm=0)
+        """As published: exact statistics, no shrinkage, no warm start, no gate."""
+        return cls(stats="exact", rule="published", gate=False, shrinkage=1.0, warm=0)
 
 
 class Forge:
@@ -98,12 +104,21 @@ class Forge:
     Args:
         layers: The sites' convolutions in layer order.
         model_hash: 32 bytes that tie a saved state to its model.
+        level, noise: Clean windows of n images score about level + noise / n.
     """
 
-    def __init__(self, layers: Sequence[QConv], model_hash: bytes) -> None:
+    def __init__(
+        self,
+        layers: Sequence[QConv],
+        model_hash: bytes,
+        *,
+        level: float = 0.0,
+        noise: float = 0.0,
+    ) -> None:
         self._sites = tuple(layer.site for layer in layers if layer.site is not None)
         self._static = tuple(layer.requant for layer in layers)
         self._hash = model_hash
+        self._thresholds = {"level": level, "noise": noise}
         ends = np.cumsum([0, *(len(site.mean) for site in self._sites)]).tolist()
         self._channels = [slice(*pair) for pair in pairwise(ends)]
         self._mean = self._joined("mean", np.float32)
@@ -160,16 +175,38 @@ class Forge:
 
     def reset(self) -> None:
         """Forget the stream: statistics at the targets, static tables in force."""
+        self._gate = GateState()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget all statistics; the gate stays in its phase."""
         self._images = 0
-        self._e1 = self._mean.copy()
-        self._e2 = self._variance.copy()
-        if not self._published:
-            self._e2 += self._mean * self._mean
+        self._e1, self._e2 = self._targets()
+        self._w1, self._w2 = self._targets()
         self._tables: dict[int, Requant] = {}
+
+    def _targets(self) -> tuple[F32, F32]:
+        """What no image has moved yet."""
+        second = self._variance.copy()
+        if not self._published:
+            second += self._mean * self._mean
+        return self._mean.copy(), second
 
     @property
     def _published(self) -> bool:
         return self.config.rule == "published"
+
+    @property
+    def is_open(self) -> bool | None:
+        """Whether the gate lets recalibrated tables in; None without a gate."""
+        if self.config.method == "off" or not self.config.gate:
+            return None
+        return self._gate.phase != Phase.CLOSED
+
+    @property
+    def moments(self) -> tuple[F32, F32]:
+        """Running E1 and E2 of all sites, [channels]."""
+        return self._e1, self._e2
 
     def adapts(self, index: int) -> bool:
         """Whether site ``index`` absorbs statistics."""
@@ -192,7 +229,12 @@ class Forge:
         mom = momentum(t, config.warm, config.momentum)
         self._e1[own] += mom * (e1 - self._e1[own])
         self._e2[own] += mom * (e2 - self._e2[own])
-        if t < EAGER_IMAGES or (t + 1) % config.interval == 0:
+        if config.gate:  # the window's statistics are plain means
+            mom = momentum(self._gate.images, 1, 0)
+            self._w1[own] += mom * (e1 - self._w1[own])
+            self._w2[own] += mom * (e2 - self._w2[own])
+        due = t < EAGER_IMAGES or (t + 1) % config.interval == 0
+        if due and self.is_open is not False:
             self._make_table(index)
 
     def _make_table(self, index: int) -> None:
@@ -200,40 +242,71 @@ class Forge:
         self._tables[index] = make_table(
             self._sites[index],
             self._e1[own],
-            self._spread(own),
+            self._spread(self._e1[own], self._e2[own]),
             self._static[index],
             shrinkage=self.config.shrinkage,
             published=self._published,
         )
 
-    def _spread(self, channels: slice | NDArray[np.bool_]) -> F32:
-        """Running variance of some channels."""
-        if self._published:
-            return self._e2[channels]
-        return spread(self._e1[channels], self._e2[channels])
+    def _spread(self, e1: F32, e2: F32) -> F32:
+        """Variance that moments stand for."""
+        return e2 if self._published else spread(e1, e2)
 
     def _rebuild(self) -> None:
         """Bring the tables in line with statistics that were kept or loaded."""
         self._tables = {}
-        if self._images:
+        if self._images and self.is_open is not False:
             for index in self._chosen:
                 self._make_table(index)
 
     def finish(self) -> np.float32:
-        """Count the image and return its shift score."""
+        """Count the image, let the gate decide and return the shift score."""
+        shift = self.score(self._e1, self._e2)
+        self._images += 1
+        if self.config.gate:
+            self._settle(self._gate.look(self._images))
+        return shift
+
+    def score(self, e1: F32, e2: F32, *, of_stream: bool = False) -> np.float32:
+        """Mean divergence of moments from the targets, or from the running ones."""
+        mean, variance = self._mean, self._variance
+        if of_stream:
+            mean, variance = self._e1, self._floored(self._e1, self._e2)
         mask = self._scored
         terms = divergence(
-            self._mean[mask], self._variance[mask], self._e1[mask], self._spread(mask)
+            mean[mask], variance[mask], e1[mask], self._floored(e1, e2)[mask]
         )
-        self._images += 1
         return score(int(terms.sum()), len(terms))
+
+    def _floored(self, e1: F32, e2: F32) -> F32:
+        """A variance that can be divided by."""
+        least = self._variance * VARIANCE_FLOOR
+        return np.asarray(np.maximum(self._spread(e1, e2), least))
+
+    def _settle(self, look: Look) -> None:
+        """Do what the gate decides."""
+        found = np.float32(0)
+        if look != "not":
+            found = self.score(self._w1, self._w2, of_stream=look == "stream")
+        self._gate, verdict = self._gate.decide(look, found, **self._thresholds)
+        if verdict == "forget":
+            self._forget()
+        elif verdict != "none":
+            self._w1, self._w2 = self._targets()
+        if verdict == "open":
+            self._rebuild()
 
     def save(self) -> bytes:
         """The running statistics as the record of docs/numerics.md."""
         rule = Rule[self.config.rule.upper()]
         count = len(self._mean)
-        head = HEADER.pack(MAGIC, VERSION, rule, 0, self._hash, self._images, count)
-        moments = np.concatenate([self._e1, self._e2]).astype("<f4")
+        gate = self._gate
+        head = HEADER.pack(
+            *(MAGIC, VERSION, rule, gate.phase, self._hash),
+            *(self._images, count, gate.images),
+        )
+        arrays = (self._e1, self._e2, self._w1, self._w2)
+        moments = np.concatenate(arrays).astype("<f4")
         record = head + moments.tobytes()
         return record + struct.pack("<I", zlib.crc32(record))
 
@@ -245,32 +318,36 @@ class Forge:
         """
         self.reset()
         count = len(self._mean)
-        images = self._check(record, count)
+        images, gate = self._check(record, count)
         moments = np.frombuffer(record[HEADER.size : -4], "<f4").astype(np.float32)
-        e1, e2 = moments[:count].copy(), moments[count:].copy()
-        if not ((np.abs(e1) <= MEAN_LIMIT) & (np.abs(e2) <= SQUARE_LIMIT)).all():
+        e1, e2, w1, w2 = moments.reshape(MOMENTS, count).copy()
+        means, squares = np.abs([e1, w1]), np.abs([e2, w2])
+        if not ((means <= MEAN_LIMIT) & (squares <= SQUARE_LIMIT)).all():
             raise RefoldcError(
                 "adaptation state: it holds statistics that no stream can give"
             )
-        self._images = images
-        self._e1, self._e2 = e1, e2
+        self._images, self._gate = images, gate
+        self._e1, self._e2, self._w1, self._w2 = e1, e2, w1, w2
         self._rebuild()
 
-    def _check(self, record: bytes, channels: int) -> int:
-        """The record's image count, once everything about it is as expected."""
+    def _check(self, record: bytes, channels: int) -> tuple[int, GateState]:
+        """The record's image count and gate, once everything is as expected."""
         rule = Rule[self.config.rule.upper()]
-        expected = (MAGIC, VERSION, rule, 0, self._hash)
-        if len(record) != HEADER.size + 8 * channels + 4:
+        size = HEADER.size + 4 * MOMENTS * channels + 4
+        if len(record) != size:
             raise RefoldcError(
-                f"adaptation state: {len(record)} bytes, expected "
-                f"{HEADER.size + 8 * channels + 4}; it belongs to another model"
+                f"adaptation state: {len(record)} bytes, expected {size}; it belongs "
+                "to another model"
             )
-        *head, images, count = HEADER.unpack_from(record)
+        *head, phase, owner, images, count, window = HEADER.unpack_from(record)
         crc = struct.unpack("<I", record[-4:])[0]
         if crc != zlib.crc32(record[:-4]):
             raise RefoldcError("adaptation state: its CRC is wrong; it is damaged")
-        if tuple(head) != expected or count != channels:
+        found, expected = (*head, owner, count), (MAGIC, VERSION, rule)
+        if found != (*expected, self._hash, channels):
             raise RefoldcError(
                 "adaptation state: it was saved by another model, rule or version"
             )
-        return int(images)
+        if phase not in tuple(Phase) or window >= GATE_WINDOW:
+            raise RefoldcError("adaptation state: it holds a gate that cannot be")
+        return int(images), GateState(Phase(phase), int(window))

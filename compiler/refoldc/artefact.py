@@ -29,6 +29,7 @@ MANIFEST = "refold.json"
 REFERENCE = "reference.npz"
 GOLDEN = "golden.npz"
 GOLDEN_INPUT = "input"
+LAYERS = "layers.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +49,14 @@ def write_artefact(
     sources: Sources,
     qdq: onnx.ModelProto,
     golden: Mapping[str, np.ndarray],
+    layers: Mapping[str, np.ndarray] | None = None,
 ) -> Artefact:
     """Write an artefact to ``out``, replacing one that is there.
+
+    Args:
+        out: The directory.
+        manifest, graph, sources, qdq, golden: What it holds.
+        layers: What else to write for debugging, see ``compare.layer_tensors``.
 
     Raises:
         BadOptions: ``out`` is in the way, see :func:`check_target`, or the disk
@@ -59,16 +66,18 @@ def write_artefact(
     check_target(out)
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
     try:
-        with _replacing(out) as folder:
+        with replacing(out) as folder:
             (folder / "model.c").write_text(sources.model_c, encoding="ascii")
             (folder / "model.h").write_text(sources.model_h, encoding="ascii")
             (folder / MANIFEST).write_bytes(text + b"\n")
             (folder / "model.int8.onnx").write_bytes(qdq.SerializeToString())
             write_npz(folder / GOLDEN, golden)
+            if layers is not None:
+                write_npz(folder / LAYERS, layers)
             save_graph(graph, folder / REFERENCE)
             _check_readable(folder)
     except OSError as error:
-        raise BadOptions(_unwritable(out, error)) from error
+        raise BadOptions(unwritable(out, error)) from error
     return Artefact(out, manifest, graph)
 
 
@@ -136,9 +145,9 @@ def check_target(out: Path) -> None:
             the working directory, or cannot be made.
     """
     try:
-        _check_place(out)
+        check_place(out)
     except OSError as error:
-        raise BadOptions(_unwritable(out, error)) from error
+        raise BadOptions(unwritable(out, error)) from error
     if out.exists() and not out.is_dir():
         raise BadOptions(
             f"{out} is a file, expected a directory to write; choose another"
@@ -150,7 +159,7 @@ def check_target(out: Path) -> None:
         )
 
 
-def _check_place(out: Path) -> None:
+def check_place(out: Path) -> None:
     """Make the directory, and take it away again, where its parent will be.
 
     Raises:
@@ -168,7 +177,7 @@ def _check_place(out: Path) -> None:
         (Path(trial) / _beside(place).relative_to(base)).mkdir(parents=True)
 
 
-def _unwritable(out: Path, error: OSError) -> str:
+def unwritable(out: Path, error: OSError) -> str:
     return (
         f"{out} cannot be written: {error.strerror}; choose a directory that can be "
         "made, on a disk with space"
@@ -176,7 +185,7 @@ def _unwritable(out: Path, error: OSError) -> str:
 
 
 @contextmanager
-def _replacing(out: Path) -> Iterator[Path]:
+def replacing(out: Path) -> Iterator[Path]:
     """A folder that takes the place of ``out`` if the block succeeds."""
     out = Path(os.path.abspath(out))
     out.parent.mkdir(parents=True, exist_ok=True)

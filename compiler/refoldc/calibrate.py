@@ -24,9 +24,10 @@ from refoldc.float_export import (
     float_model,
     open_session,
 )
-from refoldc.input_spec import normalised
-from refoldc.ir import F32, F64, BnShape, Bounds, Conv, Graph
+from refoldc.input_spec import encode_samples, input_slots, normalised
+from refoldc.ir import F32, F64, BnShape, Bounds, Conv, Graph, QGraph
 from refoldc.options import CompileOptions
+from refoldc.ports import Ports
 
 LARGEST_BATCH = 32
 BATCH_BYTES = 128 << 20
@@ -43,6 +44,8 @@ class Calibration:
         ranges: Least and largest value of every tensor, activation included.
         moments: Mean and biased standard deviation of each convolution's output
             before its activation, over images and positions; [C] each.
+        spans: Least and largest output of each convolution before its activation,
+            whatever the range rule; [C] each.
         peak: Largest ``|output - bias|`` of each convolution, [C].
         images: How many were used.
         notices: What the user should know, one sentence each.
@@ -50,6 +53,7 @@ class Calibration:
 
     ranges: Mapping[str, Range]
     moments: Mapping[str, tuple[F64, F64]]
+    spans: Mapping[str, tuple[F64, F64]]
     peak: Mapping[str, F64]
     images: int
     notices: tuple[str, ...] = ()
@@ -82,6 +86,7 @@ def calibrate(
     return Calibration(
         ranges={k: _clip(r, bounds.get(k, Bounds())) for k, r in ranges.items()},
         moments={name: found.moments for name, (_, found) in convs.items()},
+        spans={name: found.span for name, (_, found) in convs.items()},
         peak={name: found.peak(conv.bias) for name, (conv, found) in convs.items()},
         images=len(images),
         notices=_notices(images),
@@ -147,6 +152,23 @@ def real_input(images: NDArray[Any], options: CompileOptions) -> F32:
     return normalised(images, options.mean or (0.0,), options.std or (1.0,))
 
 
+def device_images(
+    graph: QGraph, images: NDArray[Any], options: CompileOptions
+) -> NDArray[Any]:
+    """Calibration images as the device receives them."""
+    if graph.input_spec.mode == "pixels":
+        return images
+    return encode_samples(real_input(images, options), input_slots(graph))
+
+
+def float_feeds(
+    graph: Ports, images: NDArray[Any], options: CompileOptions
+) -> dict[str, F32]:
+    """Calibration images as ``float_model`` takes them: its inputs by name."""
+    tensors = graph.split(real_input(images, options))
+    return {name: channels_first(values) for name, values in tensors.items()}
+
+
 def _notices(images: NDArray[Any]) -> tuple[str, ...]:
     notices = []
     if images.min() == images.max():
@@ -181,8 +203,8 @@ class _Network:
         session = open_session(float_model(self.graph, list(outputs)))
         size = self._batch_size()
         for start in range(0, len(self.images), size):
-            x = real_input(self.images[start : start + size], self.options)
-            feeds = {k: channels_first(v) for k, v in self.graph.split(x).items()}
+            batch = self.images[start : start + size]
+            feeds = float_feeds(self.graph, batch, self.options)
             yield from self._run(session, outputs, feeds)
 
     def _run(

@@ -80,6 +80,11 @@ class ChannelStats:
         """Mean and biased standard deviation."""
         return self.mean, np.sqrt(self.deviations / self.count)
 
+    @property
+    def span(self) -> tuple[F64, F64]:
+        """Least and largest value per channel."""
+        return self.low.astype(np.float64), self.high.astype(np.float64)
+
     def peak(self, centre: F32) -> F64:
         """Largest distance from a value per channel."""
         wide = centre.astype(np.float64)

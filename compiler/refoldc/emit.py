@@ -296,6 +296,8 @@ def model_fields(graph: QGraph, plan: Plan) -> Fields:
     yield "output_tensors", str(len(graph.outputs))
     yield "output_count", str(output_count(graph))
     yield "softmax", "&softmax"
+    yield "gate_level", c_float(float(np.float32(graph.gate_level)))
+    yield "gate_noise", c_float(float(np.float32(graph.gate_noise)))
     yield "activation_bytes", str(plan.activation_bytes)
     yield "scratch_bytes", str(plan.scratch_bytes)
     yield "site_channels", str(sum(widths))

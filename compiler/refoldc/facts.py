@@ -5,13 +5,20 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-ABI: Final = 3
+ABI: Final = 4
 PROTOCOL: Final = 1
 SITE_MASK_BYTES: Final = 32
 INTERVAL_MAX: Final = 64
 CHUNK_BYTES: Final = 2048
 FRAME_BYTES: Final = 2200
 SCORE_FRACTION_BITS: Final = 16
+GATE_FIRST: Final = 4
+GATE_WINDOW: Final = 32
+GATE_MARGIN: Final = 5
+TRIAL_MARGIN: Final = 2
+CHANGE_MARGIN: Final = 3
+CHANGE_WINDOW: Final = 8
+CHANGE_SETTLED: Final = 24
 
 
 class Input(IntEnum):
@@ -40,6 +47,14 @@ class Rule(IntEnum):
 
     REFOLD = 0
     PUBLISHED = 1
+
+
+class Phase(IntEnum):
+    """Values of ``phase``."""
+
+    CLOSED = 0
+    TRIAL = 1
+    OPEN = 2
 
 
 class ResetReason(IntEnum):

@@ -247,6 +247,12 @@ class Graph(Ports):
     given: Mapping[str, Quant] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
+    @property
+    def quantised(self) -> bool:
+        """The model brings scales of its own."""
+        scales = (getattr(node, "given_scale", None) for node in self.nodes)
+        return bool(self.given) or any(scale is not None for scale in scales)
+
 
 # --- integer graph -----------------------------------------------------------
 
@@ -419,13 +425,16 @@ class InputSpec:
 class QGraph(Ports):
     """An integer network; ``quants`` and ``shapes`` cover every tensor.
 
-    A logits tensor's scale is that of its int32 values.
+    A logits tensor's scale is that of its int32 values. Clean windows of n images
+    score about ``gate_level + gate_noise / n``.
     """
 
     name: str
     layers: tuple[QLayer, ...]
     quants: Mapping[str, Quant]
     input_spec: InputSpec
+    gate_level: float = 0.0
+    gate_noise: float = 0.0
     notices: tuple[str, ...] = ()
 
     @property

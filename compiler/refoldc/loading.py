@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
 import onnx.inliner
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
 
 from refoldc.errors import BadModel
 from refoldc.input_ports import fix_shapes
@@ -98,7 +98,23 @@ def _parse(data: bytes, path: Path) -> onnx.ModelProto:
             f"{path} is a truncated ONNX file or holds no network: the graph has "
             "no output; download or export it again"
         )
+    if not all(isinstance(text, str) for text in _texts(model)):
+        raise BadModel(
+            f"{path} is a damaged ONNX file: a name in it is no UTF-8 text; download "
+            "or export it again"
+        )
     return model
+
+
+def _texts(message: Message) -> Iterator[object]:
+    """Every text in a model; protobuf gives bytes where it cannot be decoded."""
+    for field, value in message.ListFields():
+        values = [value] if isinstance(value, (str, bytes, Message)) else value
+        if field.type == field.TYPE_STRING:
+            yield from values
+        elif field.type == field.TYPE_MESSAGE:
+            for part in values:
+                yield from _texts(part)
 
 
 def _load_external_data(model: onnx.ModelProto, path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from refoldc.accuracy import Accuracy
 from refoldc.cost import model_macs, parameters
 from refoldc.emit_layers import OPERATORS
 from refoldc.input_spec import Slot, input_slots
@@ -131,6 +132,8 @@ class OptionsRecord(msgspec.Struct, frozen=True, kw_only=True):
     adapt: str
     calibration: str
     targets: str
+    correct_bias: bool
+    equalise: bool
     shape: tuple[str, ...] = ()
 
 
@@ -151,6 +154,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[LayerRecord, ...]
     sites: tuple[SiteRecord, ...]
     memory: MemoryRecord
+    accuracy: Accuracy
     options: OptionsRecord
     notices: tuple[str, ...]
 
@@ -162,7 +166,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_manifest(
-    graph: QGraph, memory: Memory, options: CompileOptions, *, sha256: str
+    graph: QGraph,
+    memory: Memory,
+    options: CompileOptions,
+    *,
+    sha256: str,
+    accuracy: Accuracy,
 ) -> Manifest:
     """Describe a compiled network.
 
@@ -171,6 +180,7 @@ def make_manifest(
         memory: Its bytes.
         options: As given to the compiler.
         sha256: Of the ONNX file, hexadecimal.
+        accuracy: Of the integer network on the calibration images.
     """
     return Manifest(
         schema=SCHEMA,
@@ -188,6 +198,7 @@ def make_manifest(
         layers=_layers(graph),
         sites=tuple(map(_site, graph.sites)),
         memory=MemoryRecord(**asdict(memory)),
+        accuracy=accuracy,
         options=OptionsRecord(**asdict(options)),
         notices=graph.notices,
     )

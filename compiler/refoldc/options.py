@@ -34,6 +34,8 @@ class CompileOptions:
         calibration: ``minmax``, or ``percentile:P`` with 50 < P <= 100.
         targets: ``mix``: BatchNorm's moments unless calibration contradicts
             them; ``bn``: always BatchNorm's.
+        correct_bias: Take out of each bias what quantisation adds to its mean.
+        equalise: Level the channels between convolutions first (min-max only).
         shape: Sizes of inputs that the model leaves open: ``input:1x3x224x224``.
 
     Raises:
@@ -47,6 +49,8 @@ class CompileOptions:
     adapt: str = "forge"
     calibration: str = MINMAX
     targets: Literal["mix", "bn"] = "mix"
+    correct_bias: bool = True
+    equalise: bool = False
     shape: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -13,15 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.artefact import GOLDEN_INPUT, Artefact, check_target, write_artefact
-from refoldc.calibrate import calibrate, estimate_targets, real_input
+from refoldc.calibrate import calibrate, device_images, estimate_targets
+from refoldc.compare import compare, layer_tensors
+from refoldc.correct_bias import correct_biases
 from refoldc.emit import Stamp, emit_model
+from refoldc.equalise import equalise
 from refoldc.errors import BadModel
 from refoldc.fold import fold
 from refoldc.importer import import_proto
-from refoldc.input_spec import encode_samples, input_slots
 from refoldc.ir import QGraph
 from refoldc.loading import load_onnx
 from refoldc.manifest import make_manifest
+from refoldc.measure_gate import IMAGES, measure_gate
 from refoldc.memory import Limits, check_fits, measure
 from refoldc.options import CompileOptions
 from refoldc.plan import plan
@@ -33,6 +36,8 @@ from refoldc.verify_import import verify_import
 from refoldc.version import VERSION
 
 GOLDEN_IMAGES = 4
+COMPARED_IMAGES = 128
+"""That the accuracy report is made from."""
 
 _logger = logging.getLogger(__name__)
 
@@ -47,6 +52,7 @@ def compile_model(
     options: CompileOptions | None = None,
     limits: Limits | None = None,
     progress: Progress | None = None,
+    dump_layers: bool = False,
 ) -> Artefact:
     """Compile an ONNX file into an artefact.
 
@@ -60,6 +66,8 @@ def compile_model(
         options: See :class:`CompileOptions`.
         limits: Of the board that must hold the model.
         progress: Told the name of each stage as it begins.
+        dump_layers: Write ``layers.npz`` too: what every layer gives on the golden
+            images, in float and in int8.
 
     Raises:
         RefoldcError: The model, the images or the options cannot be compiled, or
@@ -84,25 +92,38 @@ def compile_model(
     calibration = calibrate(folded, images, options)
     enter("quantise")
     targeted = estimate_targets(folded, calibration)
+    if options.equalise and not targeted.quantised:
+        targeted, calibration = equalise(targeted, calibration)
     graph = verify(quantise(targeted, calibration, options))
+    if options.correct_bias and not targeted.quantised:
+        corrected = correct_biases(targeted, graph, images, options)
+        graph = verify(quantise(corrected, calibration, options))
     pixels = images.dtype == np.uint8
     notices = (*given.notices(pixels=pixels), *calibration.notices, *graph.notices)
-    graph = replace(graph, notices=notices)
+    received = device_images(graph, images[:IMAGES], options)
+    graph = measure_gate(replace(graph, notices=notices), received)
     enter("plan")
     layout = plan(graph)
     memory = measure(graph, layout)
     if limits is not None:
         check_fits(layout, memory, limits)
+    enter("compare")
+    accuracy = compare(targeted, graph, images[:COMPARED_IMAGES], options)
     enter("emit")
     sha256 = hashlib.sha256(model.read_bytes()).hexdigest()
     stamp = Stamp(VERSION, model.name, sha256, repr(options))
+    few = images[:GOLDEN_IMAGES]
+    known = golden(graph, received[:GOLDEN_IMAGES])
     return write_artefact(
         out,
-        manifest=make_manifest(graph, memory, options, sha256=sha256),
+        manifest=make_manifest(
+            graph, memory, options, sha256=sha256, accuracy=accuracy
+        ),
         graph=graph,
         sources=emit_model(graph, layout, memory, stamp=stamp),
         qdq=qdq_model(graph),
-        golden=golden(graph, device_images(graph, images[:GOLDEN_IMAGES], options)),
+        golden=known,
+        layers=layer_tensors(targeted, known, few, options) if dump_layers else None,
     )
 
 
@@ -129,12 +150,3 @@ def golden(graph: QGraph, received: NDArray[Any]) -> dict[str, NDArray[Any]]:
             "network's input: rename the node"
         )
     return {GOLDEN_INPUT: received, **layers}
-
-
-def device_images(
-    graph: QGraph, images: NDArray[Any], options: CompileOptions
-) -> NDArray[Any]:
-    """Calibration images as the device receives them."""
-    if graph.input_spec.mode == "pixels":
-        return images
-    return encode_samples(real_input(images, options), input_slots(graph))

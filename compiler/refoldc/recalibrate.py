@@ -93,13 +93,13 @@ def table_shift(factor: F32) -> int:
 
 
 def divergence(mean: F32, variance: F32, e1: F32, v: F32) -> I64:
-    """KL(running || clean) of each channel, with SCORE_FRACTION_BITS.
+    """KL(N(e1, v) || N(mean, variance)) of each channel, with SCORE_FRACTION_BITS.
 
     Args:
-        mean, variance: Clean.
-        e1, v: Running.
+        mean, variance: Clean, or of the stream.
+        e1, v: Running, or of a window; v floored.
     """
-    r = np.maximum(v, variance * VARIANCE_FLOOR) / variance
+    r = v / variance
     d = e1 - mean
     kl = HALF * (((r + (d * d) / variance) - ONE) - log32(r))
     terms = np.floor(np.minimum(kl, KL_MAX) * SCORE_ONE + HALF)

@@ -27,6 +27,7 @@ class Outcome(NamedTuple):
     logits: I32
     shift_score: np.float32
     adapted: bool
+    gate: bool | None
 
 
 class Reference:
@@ -45,7 +46,12 @@ class Reference:
         }
         sited = [n for n in graph.layers if isinstance(n, QConv) and n.site is not None]
         self._site_index = {layer.name: i for i, layer in enumerate(sited)}
-        self._forge = Forge(sited, graph_hash(graph))
+        self._forge = Forge(
+            sited,
+            graph_hash(graph),
+            level=graph.gate_level,
+            noise=graph.gate_noise,
+        )
 
     def configure(self, config: AdaptConfig, keep_state: bool = False) -> None:
         """Choose a method; without ``keep_state`` the stream starts afresh."""
@@ -69,6 +75,11 @@ class Reference:
         tensors = self._run(image)
         self._answer(tensors)
         return {layer.name: tensors[layer.output] for layer in self.graph.layers}
+
+    @property
+    def forge(self) -> Forge:
+        """The adaptation of its sites."""
+        return self._forge
 
     def save_state(self) -> bytes:
         """The record that ``refold_adapt_save`` writes."""
@@ -120,8 +131,9 @@ class Reference:
             ]
         )
         adapted = self._forge.config.method != "off"
+        gate = self._forge.is_open
         score = self._forge.finish() if adapted else np.float32(0)
-        return Outcome(logits, score, adapted)
+        return Outcome(logits, score, adapted, gate)
 
 
 def statistics(acc: Floats, shift: int) -> tuple[F64, F64]:

@@ -44,7 +44,10 @@ static void divide(refold_ctx *ctx, uint8_t *memory)
     ctx->sites = take(&memory, ctx->model->site_count * sizeof *ctx->sites);
     ctx->e1 = take(&memory, channels * sizeof *ctx->e1);
     ctx->e2 = take(&memory, channels * sizeof *ctx->e2);
+    ctx->w1 = take(&memory, channels * sizeof *ctx->w1);
+    ctx->w2 = take(&memory, channels * sizeof *ctx->w2);
     ctx->work = take(&memory, widest * sizeof *ctx->work);
+    ctx->spare = take(&memory, widest * sizeof *ctx->spare);
     ctx->m = take(&memory, channels * sizeof *ctx->m);
 }
 
@@ -63,7 +66,7 @@ void refold_adapt_init(refold_ctx *ctx, uint8_t *memory)
     refold_adapt_reset(ctx);
 }
 
-/* One site's view of the state. */
+/* One site's view of the stream's state. */
 static refold_forge view(const refold_ctx *ctx, int site)
 {
     uint32_t first = ctx->sites[site].first;
@@ -76,6 +79,16 @@ static refold_forge view(const refold_ctx *ctx, int site)
         .m = ctx->m + first,
         .b = ctx->b + first,
     };
+    return forge;
+}
+
+/* The same of the gate's window. */
+static refold_forge window(const refold_ctx *ctx, int site)
+{
+    refold_forge forge = view(ctx, site);
+
+    forge.e1 = ctx->w1 + ctx->sites[site].first;
+    forge.e2 = ctx->w2 + ctx->sites[site].first;
     return forge;
 }
 
@@ -106,27 +119,50 @@ bool refold_adapt_active(const refold_ctx *ctx, int site)
            (ctx->config.sites[site / 8] >> (site % 8) & 1) != 0;
 }
 
+/* Do recalibrated tables come into force? */
+static bool recalibrates(const refold_ctx *ctx)
+{
+    return !ctx->config.gate || ctx->gate.phase != REFOLD_PHASE_CLOSED;
+}
+
 void refold_adapt_retable(refold_ctx *ctx)
 {
     if (!is_compiled_in(ctx->model))
         return;
     for (int i = 0; i < ctx->model->site_count; i++) {
         ctx->sites[i].shift = 0;
-        if (ctx->images > 0 && refold_adapt_active(ctx, i))
+        if (ctx->images > 0 && recalibrates(ctx) && refold_adapt_active(ctx, i))
             make_table(ctx, i);
     }
 }
 
-void refold_adapt_reset(refold_ctx *ctx)
+static void restart_window(refold_ctx *ctx)
+{
+    ctx->gate.images = 0;
+    for (int i = 0; i < ctx->model->site_count; i++) {
+        refold_forge forge = window(ctx, i);
+        refold_forge_reset(&forge);
+    }
+}
+
+/* All statistics back to the targets; the gate stays in its phase. */
+static void forget(refold_ctx *ctx)
 {
     ctx->images = 0;
-    if (!is_compiled_in(ctx->model))
-        return;
     for (int i = 0; i < ctx->model->site_count; i++) {
         refold_forge forge = view(ctx, i);
         refold_forge_reset(&forge);
         ctx->sites[i].shift = 0;
     }
+    restart_window(ctx);
+}
+
+void refold_adapt_reset(refold_ctx *ctx)
+{
+    ctx->images = 0;
+    ctx->gate.phase = REFOLD_PHASE_CLOSED;
+    if (is_compiled_in(ctx->model))
+        forget(ctx);
 }
 
 void refold_adapt_defaults(const refold_model *model, refold_adapt_config *config)
@@ -135,8 +171,9 @@ void refold_adapt_defaults(const refold_model *model, refold_adapt_config *confi
         .method = REFOLD_METHOD_FORGE,
         .stats = REFOLD_STATS_LAGGED,
         .rule = REFOLD_RULE_REFOLD,
+        .gate = 1,
         .interval = 1,
-        .warm = 32,
+        .warm = 8,
         .shrinkage = 0.5f,
         .momentum = 1.0f / 640.0f,
     };
@@ -159,7 +196,8 @@ static bool in_range(const refold_model *model, const refold_adapt_config *confi
 {
     return config->method <= REFOLD_METHOD_FORGE &&
            config->stats <= REFOLD_STATS_EXACT &&
-           config->rule <= REFOLD_RULE_PUBLISHED && config->interval >= 1 &&
+           config->rule <= REFOLD_RULE_PUBLISHED && config->gate <= 1 &&
+           config->interval >= 1 &&
            config->interval <= REFOLD_INTERVAL_MAX && config->shrinkage >= 0.0f &&
            config->shrinkage <= 1.0f && config->momentum > 0.0f &&
            config->momentum <= 1.0f && names_only_sites(model, config->sites);
@@ -190,7 +228,32 @@ void refold_adapt_begin(refold_ctx *ctx)
 
     memset(&ctx->report, 0, sizeof ctx->report);
     memset(&ctx->score, 0, sizeof ctx->score);
+    memset(&ctx->gate.score, 0, sizeof ctx->gate.score);
     ctx->momentum = refold_forge_momentum(ctx->images, config->warm, config->momentum);
+    ctx->look = refold_gate_next(&ctx->gate, ctx->images + 1);
+    ctx->report.gate = config->method == REFOLD_METHOD_OFF || !config->gate
+                           ? REFOLD_GATE_NONE
+                       : recalibrates(ctx) ? REFOLD_GATE_OPEN
+                                           : REFOLD_GATE_CLOSED;
+}
+
+static void settle_gate(refold_ctx *ctx)
+{
+    switch (refold_gate_decide(&ctx->gate, ctx->look, ctx->model->gate_level,
+                               ctx->model->gate_noise)) {
+    case REFOLD_VERDICT_NONE:
+        break;
+    case REFOLD_VERDICT_WINDOW:
+        restart_window(ctx);
+        break;
+    case REFOLD_VERDICT_OPEN:
+        restart_window(ctx);
+        refold_adapt_retable(ctx);
+        break;
+    case REFOLD_VERDICT_FORGET:
+        forget(ctx);
+        break;
+    }
 }
 
 /* t counts once an image, so that all its sites share one momentum. */
@@ -200,13 +263,31 @@ void refold_adapt_end(refold_ctx *ctx)
         return;
     ctx->report.shift_score = refold_forge_mean_score(&ctx->score);
     ctx->report.adapted = 1;
-    if (ctx->images < UINT32_MAX)
+    if (ctx->images < UINT32_MAX - 1)
         ctx->images++;
+    if (ctx->config.gate)
+        settle_gate(ctx);
 }
 
 static bool table_is_due(const refold_ctx *ctx)
 {
     return ctx->images < EAGER_IMAGES || (ctx->images + 1) % ctx->config.interval == 0;
+}
+
+/* The window's statistics are plain means, whose momentum is 1 / n. */
+static void watch(refold_ctx *ctx, int site, const refold_moments *moments)
+{
+    const refold_site *target = &ctx->model->sites[site];
+    refold_forge stream = view(ctx, site);
+    refold_forge recent = window(ctx, site);
+
+    refold_forge_update(&recent, refold_forge_momentum(ctx->gate.images, 1, 0.0f), moments);
+    if (ctx->look == REFOLD_LOOK_AT_CLEAN) {
+        refold_forge_add_score(&recent, target->mean, target->variance, &ctx->gate.score);
+    } else if (ctx->look == REFOLD_LOOK_AT_STREAM) {
+        refold_forge_variances(&stream, ctx->spare);
+        refold_forge_add_score(&recent, stream.e1, ctx->spare, &ctx->gate.score);
+    }
 }
 
 static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
@@ -215,8 +296,10 @@ static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
     refold_forge forge = view(ctx, site);
 
     refold_forge_update(&forge, ctx->momentum, moments);
-    refold_forge_add_score(&forge, &ctx->score);
-    if (table_is_due(ctx))
+    refold_forge_add_score(&forge, forge.site->mean, forge.site->variance, &ctx->score);
+    if (ctx->config.gate)
+        watch(ctx, site, moments);
+    if (recalibrates(ctx) && table_is_due(ctx))
         make_table(ctx, site);
     ctx->report.adapt_us += refold_now(ctx) - start;
 }

@@ -1,5 +1,5 @@
 /*
- * The saved record of docs/numerics.md: header, E1, E2, CRC-32.
+ * The saved record of docs/numerics.md: header, E1, E2, W1, W2, CRC-32.
  *
  * A record comes from flash or over the link and is untrusted: nothing is taken
  * from it before its length, identity, CRC and values have been checked.
@@ -10,19 +10,21 @@
 #include "crc32.h"
 #include "bytes.h"
 
-#define VERSION 1
+#define VERSION 2
 #define CRC_BYTES 4
+#define MOMENTS 4
 
 /* Offsets within the header. */
 enum {
     AT_MAGIC = 0,
     AT_VERSION = 4,
     AT_RULE = 6,
-    AT_ZERO = 7,
+    AT_PHASE = 7,
     AT_SHA256 = 8,
     AT_IMAGES = 40,
     AT_CHANNELS = 44,
-    HEADER_BYTES = 48
+    AT_WINDOW = 48,
+    HEADER_BYTES = 52
 };
 
 /* Far beyond any stream's moments, and small enough for the table's int64. */
@@ -35,7 +37,7 @@ size_t refold_adapt_state_bytes(const refold_model *model)
 {
     if (refold_adapt_bytes(model) == 0)
         return 0;
-    return HEADER_BYTES + 2 * sizeof(float) * (size_t)model->site_channels + CRC_BYTES;
+    return HEADER_BYTES + MOMENTS * sizeof(float) * (size_t)model->site_channels + CRC_BYTES;
 }
 
 static void put_header(const refold_ctx *ctx, uint8_t *record)
@@ -43,10 +45,20 @@ static void put_header(const refold_ctx *ctx, uint8_t *record)
     memcpy(record + AT_MAGIC, magic, sizeof magic);
     put_u16(record + AT_VERSION, VERSION);
     record[AT_RULE] = ctx->config.rule;
-    record[AT_ZERO] = 0;
+    record[AT_PHASE] = ctx->gate.phase;
     memcpy(record + AT_SHA256, ctx->model->sha256, sizeof ctx->model->sha256);
     put_u32(record + AT_IMAGES, ctx->images);
     put_u32(record + AT_CHANNELS, ctx->model->site_channels);
+    put_u32(record + AT_WINDOW, ctx->gate.images);
+}
+
+/* The arrays of the record, in its order. */
+static void list_moments(const refold_ctx *ctx, float *arrays[MOMENTS])
+{
+    arrays[0] = ctx->e1;
+    arrays[1] = ctx->e2;
+    arrays[2] = ctx->w1;
+    arrays[3] = ctx->w2;
 }
 
 refold_status refold_adapt_save(const refold_ctx *ctx, void *buffer, size_t bytes)
@@ -55,16 +67,17 @@ refold_status refold_adapt_save(const refold_ctx *ctx, void *buffer, size_t byte
     uint32_t channels = ctx->model->site_channels;
     uint8_t *record = buffer;
     uint8_t *at = record + HEADER_BYTES;
+    float *arrays[MOMENTS];
 
     if (needed == 0)
         return REFOLD_ERROR_UNSUPPORTED;
     if (bytes < needed)
         return REFOLD_ERROR_SIZE;
     put_header(ctx, record);
-    for (uint32_t c = 0; c < channels; c++, at += 4)
-        put_f32(at, ctx->e1[c]);
-    for (uint32_t c = 0; c < channels; c++, at += 4)
-        put_f32(at, ctx->e2[c]);
+    list_moments(ctx, arrays);
+    for (int i = 0; i < MOMENTS; i++)
+        for (uint32_t c = 0; c < channels; c++, at += 4)
+            put_f32(at, arrays[i][c]);
     put_u32(at, refold_crc32(0, record, needed - CRC_BYTES));
     return REFOLD_OK;
 }
@@ -84,18 +97,22 @@ static bool is_ours(const refold_ctx *ctx, const uint8_t *record, size_t bytes)
 {
     const refold_model *model = ctx->model;
     uint32_t channels = model->site_channels;
-    const uint8_t *e1 = record + HEADER_BYTES;
+    const uint8_t *first = record + HEADER_BYTES;
+    size_t array_bytes = sizeof(float) * (size_t)channels;
 
     return bytes == refold_adapt_state_bytes(model) &&
            memcmp(record + AT_MAGIC, magic, sizeof magic) == 0 &&
            get_u16(record + AT_VERSION) == VERSION &&
-           record[AT_RULE] == ctx->config.rule && record[AT_ZERO] == 0 &&
+           record[AT_RULE] == ctx->config.rule && record[AT_PHASE] <= REFOLD_PHASE_OPEN &&
            memcmp(record + AT_SHA256, model->sha256, sizeof model->sha256) == 0 &&
            get_u32(record + AT_CHANNELS) == channels &&
+           get_u32(record + AT_WINDOW) < REFOLD_GATE_WINDOW &&
            get_u32(record + bytes - CRC_BYTES) ==
                refold_crc32(0, record, bytes - CRC_BYTES) &&
-           all_within(e1, channels, MEAN_LIMIT) &&
-           all_within(e1 + 4 * (size_t)channels, channels, SECOND_LIMIT);
+           all_within(first, channels, MEAN_LIMIT) &&
+           all_within(first + array_bytes, channels, SECOND_LIMIT) &&
+           all_within(first + 2 * array_bytes, channels, MEAN_LIMIT) &&
+           all_within(first + 3 * array_bytes, channels, SECOND_LIMIT);
 }
 
 refold_status refold_adapt_load(refold_ctx *ctx, const void *buffer, size_t bytes)
@@ -103,6 +120,7 @@ refold_status refold_adapt_load(refold_ctx *ctx, const void *buffer, size_t byte
     uint32_t channels = ctx->model->site_channels;
     const uint8_t *record = buffer;
     const uint8_t *at = record + HEADER_BYTES;
+    float *arrays[MOMENTS];
 
     if (refold_adapt_state_bytes(ctx->model) == 0)
         return REFOLD_ERROR_UNSUPPORTED;
@@ -110,10 +128,12 @@ refold_status refold_adapt_load(refold_ctx *ctx, const void *buffer, size_t byte
     if (!is_ours(ctx, record, bytes))
         return REFOLD_ERROR_STATE;
     ctx->images = get_u32(record + AT_IMAGES);
-    for (uint32_t c = 0; c < channels; c++, at += 4)
-        ctx->e1[c] = get_f32(at);
-    for (uint32_t c = 0; c < channels; c++, at += 4)
-        ctx->e2[c] = get_f32(at);
+    ctx->gate.phase = record[AT_PHASE];
+    ctx->gate.images = (uint8_t)get_u32(record + AT_WINDOW);
+    list_moments(ctx, arrays);
+    for (int i = 0; i < MOMENTS; i++)
+        for (uint32_t c = 0; c < channels; c++, at += 4)
+            arrays[i][c] = get_f32(at);
     refold_adapt_retable(ctx);
     return REFOLD_OK;
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "forge.h"
+#include "gate.h"
 #include "refold/refold.h"
 
 /* What a site keeps besides its channels' arrays; 8 bytes, see arena.h. */
@@ -29,14 +30,17 @@ struct refold_ctx {
     uint32_t images;       /* absorbed since the last reset: t */
     float momentum;        /* of the present image */
     refold_forge_score score;
+    refold_gate gate;
+    refold_gate_look look; /* at the present image */
 
     /* Adaptation state; NULL in a model compiled without. */
     refold_site_state *sites; /* [site_count] */
     int64_t *b;            /* [site_channels] */
-    float *e1, *e2;        /* [site_channels] */
+    float *e1, *e2;        /* [site_channels], of the stream */
+    float *w1, *w2;        /* [site_channels], of the gate's window */
     int16_t *m;            /* [site_channels] */
     int64_t *s1, *s2;      /* [widest_site] */
-    float *work;           /* [widest_site] */
+    float *work, *spare;   /* [widest_site] */
 };
 
 /* Microseconds, or always 0 without a clock. */

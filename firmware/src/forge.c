@@ -151,8 +151,18 @@ uint8_t refold_forge_table(const refold_forge *forge, float shrinkage)
     return (uint8_t)shift;
 }
 
-/* work[c] = KL(running || target) of Gaussians in fixed point, to be floored. */
-static void divergences(const refold_forge *forge)
+void refold_forge_variances(const refold_forge *forge, float *variance)
+{
+    const float *target = forge->site->variance;
+
+    variances(forge);
+    for (int c = 0; c < forge->site->channels; c++)
+        variance[c] = refold_fmax(forge->work[c], target[c] * VARIANCE_FLOOR);
+}
+
+/* work[c] = KL of Gaussians in fixed point, to be floored. */
+static void divergences(const refold_forge *forge, const float *mean,
+                        const float *variance)
 {
     const refold_site *site = forge->site;
     int channels = site->channels;
@@ -160,10 +170,10 @@ static void divergences(const refold_forge *forge)
     float *restrict work = forge->work;
 
     for (int c = 0; c < channels; c++) {
-        float v0 = site->variance[c];
-        float r = refold_fmax(work[c], v0 * VARIANCE_FLOOR) / v0;
-        float d = e1[c] - site->mean[c];
-        float kl = 0.5f * (((r + (d * d) / v0) - 1.0f) - refold_log32(r));
+        float least = site->variance[c] * VARIANCE_FLOOR;
+        float r = refold_fmax(work[c], least) / variance[c];
+        float d = e1[c] - mean[c];
+        float kl = 0.5f * (((r + (d * d) / variance[c]) - 1.0f) - refold_log32(r));
         work[c] = refold_fmin(kl, SCORE_MAX) * (1 << REFOLD_SCORE_FRACTION_BITS) + 0.5f;
     }
 }
@@ -196,12 +206,13 @@ static void add_terms(refold_forge_score *score, const float *terms, uint32_t li
     score->sum += sum;
 }
 
-void refold_forge_add_score(const refold_forge *forge, refold_forge_score *score)
+void refold_forge_add_score(const refold_forge *forge, const float *mean,
+                            const float *variance, refold_forge_score *score)
 {
     const refold_site *site = forge->site;
 
     variances(forge);
-    divergences(forge);
+    divergences(forge, mean, variance);
     for (int first = 0; first < site->channels; first += 8)
         add_terms(score, forge->work + first, site->live[first / 8]);
 }

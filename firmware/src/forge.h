@@ -41,8 +41,12 @@ void refold_forge_update(const refold_forge *forge, float momentum,
 /* Recompute m and b; returns their shift, 16..31. */
 uint8_t refold_forge_table(const refold_forge *forge, float shrinkage);
 
-/* Add the site's live channels to the score. */
-void refold_forge_add_score(const refold_forge *forge, refold_forge_score *score);
+/* The variances that a score divides by, floored; [channels]. */
+void refold_forge_variances(const refold_forge *forge, float *variance);
+
+/* Add KL(moments || `mean`, `variance`) of the site's live channels to the score. */
+void refold_forge_add_score(const refold_forge *forge, const float *mean,
+                            const float *variance, refold_forge_score *score);
 
 /* Mean KL divergence over the live channels, 0 where there are none. */
 float refold_forge_mean_score(const refold_forge_score *score);

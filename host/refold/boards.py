@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from refold.errors import UserError
 from refold.resources import boards_dir
 
 DEFAULT_BOARD = "native"
+FLASH_BAUDS = (921600, 460800, 115200)
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,6 +71,21 @@ class LinkSpec(_Table, frozen=True, kw_only=True):
     baud: int = 921600
 
 
+class Flash(_Table, frozen=True, kw_only=True):
+    """How the firmware gets onto the board.
+
+    Attributes:
+        method: The program that writes it: ``esptool`` what is built,
+            ``platformio`` what the toolchain's environment builds and uploads.
+        chip: As that program names it.
+        bauds: Rates to try, the fastest first.
+    """
+
+    method: Literal["esptool", "platformio"]
+    chip: str
+    bauds: Annotated[tuple[int, ...], msgspec.Meta(min_length=1)] = FLASH_BAUDS
+
+
 class UsbId(_Table, frozen=True, kw_only=True):
     """USB vendor and product number of an interface that boards carry."""
 
@@ -85,7 +101,7 @@ class Board(_Table, frozen=True, kw_only=True):
         chip: What the firmware reports in its Hello.
         port: Folder of ``firmware/ports`` that is compiled in.
         usb: Interfaces by which an attached board is recognised.
-        flash: How the firmware gets onto the board; None where it does not.
+        flash: How the firmware gets onto the board; None where it is started.
         reset: How to restart it; None where a new process does.
     """
 
@@ -97,7 +113,7 @@ class Board(_Table, frozen=True, kw_only=True):
     link: LinkSpec
     memory: Memory = Memory()
     usb: tuple[UsbId, ...] = ()
-    flash: Literal["esptool"] | None = None
+    flash: Flash | None = None
     reset: Literal["classic", "usb-jtag"] | None = None
 
 

@@ -43,6 +43,7 @@ class Claim:
         logits: int32 [N, C].
         scores: Shift scores, float32 [N].
         adapted: bool [N].
+        gates: Whether each image found the gate open; None without a gate.
         end: Its state after the last image; None where it could not be read.
     """
 
@@ -52,6 +53,7 @@ class Claim:
     logits: NDArray[np.int32]
     scores: NDArray[np.float32]
     adapted: NDArray[np.bool_]
+    gates: tuple[bool | None, ...]
     end: bytes | None
 
 
@@ -71,6 +73,7 @@ def claim(
         logits=np.array([r.logits for r in replies], dtype=np.int32),
         scores=np.array([r.shift_score for r in replies], dtype=np.float32),
         adapted=np.array([r.adapted for r in replies], dtype=np.bool_),
+        gates=tuple(r.gate for r in replies),
         end=end,
     )
 
@@ -91,6 +94,7 @@ def differing(reference: Reference, claimed: Claim) -> tuple[int, ...]:
             and np.float32(outcome.shift_score).tobytes()
             == claimed.scores[index].tobytes()
             and outcome.adapted == claimed.adapted[index]
+            and outcome.gate == claimed.gates[index]
         )
         if not same:
             wrong.append(index)

@@ -141,6 +141,7 @@ class Device:
             facts.Method[config.method.upper()],
             facts.Stats[config.stats.upper()],
             facts.Rule[config.rule.upper()],
+            config.gate,
             config.interval,
             config.warm,
             config.shrinkage,
@@ -172,6 +173,21 @@ class Device:
         if self._stream is None:
             raise ValueError("call begin() before run()")
         return self._stream.run(images)
+
+    def trace(self, image: bytes) -> list[Frame]:
+        """Run one image as the first of a stream; return its TENSOR frames.
+
+        Raises:
+            InfraError: The device is gone or silent.
+        """
+        if self._stream is None:
+            raise ValueError("call begin() before trace()")
+        self._ask("trace", "ack", 1)
+        frames: list[Frame] = []
+        self._stream.on_tensor = frames.append
+        for _ in self._stream.run([image]):
+            pass
+        return frames
 
     # --- adaptation state ----------------------------------------------------
 

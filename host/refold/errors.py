@@ -20,6 +20,12 @@ class UserError(RefoldError):
     """The user's input or environment is at fault."""
 
 
+class TensorsDiffer(RefoldError):
+    """A layer of the board gives what the host model does not."""
+
+    exit_code: ClassVar[int] = 1
+
+
 class InfraError(RefoldError):
     """A board, link or process failed; never counted as a wrong prediction."""
 

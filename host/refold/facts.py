@@ -5,13 +5,20 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-ABI: Final = 3
+ABI: Final = 4
 PROTOCOL: Final = 1
 SITE_MASK_BYTES: Final = 32
 INTERVAL_MAX: Final = 64
 CHUNK_BYTES: Final = 2048
 FRAME_BYTES: Final = 2200
 SCORE_FRACTION_BITS: Final = 16
+GATE_FIRST: Final = 4
+GATE_WINDOW: Final = 32
+GATE_MARGIN: Final = 5
+TRIAL_MARGIN: Final = 2
+CHANGE_MARGIN: Final = 3
+CHANGE_WINDOW: Final = 8
+CHANGE_SETTLED: Final = 24
 
 
 class Input(IntEnum):
@@ -40,6 +47,14 @@ class Rule(IntEnum):
 
     REFOLD = 0
     PUBLISHED = 1
+
+
+class Phase(IntEnum):
+    """Values of ``phase``."""
+
+    CLOSED = 0
+    TRIAL = 1
+    OPEN = 2
 
 
 class ResetReason(IntEnum):
@@ -107,8 +122,8 @@ FRAMES: Final = {
         (), None, None,
     ),
     "configure": FrameLayout(
-        "configure", 0x02, "<IBBBBBHff32s",
-        ("stream", "keep_state", "method", "stats", "rule", "interval", "warm", "shrinkage", "momentum", "sites"), None, None,
+        "configure", 0x02, "<IBBBBBBHff32s",
+        ("stream", "keep_state", "method", "stats", "rule", "gate", "interval", "warm", "shrinkage", "momentum", "sites"), None, None,
     ),
     "input": FrameLayout(
         "input", 0x03, "<III",
@@ -130,6 +145,10 @@ FRAMES: Final = {
         "state_reset", 0x07, "<",
         (), None, None,
     ),
+    "trace": FrameLayout(
+        "trace", 0x0C, "<B",
+        ("on",), None, None,
+    ),
     "hello": FrameLayout(
         "hello", 0x81, "<H8s32s16sBIIHHHBIIIII",
         ("abi", "build_hash", "model_hash", "chip", "reset_reason", "boot_count", "input_bytes", "outputs", "layers", "sites", "window", "receive_bytes", "arena_bytes", "state_bytes", "code_bytes", "free_heap"), None, None,
@@ -149,6 +168,10 @@ FRAMES: Final = {
     "state": FrameLayout(
         "state", 0x85, "<II",
         ("total", "offset"), "data", "bytes",
+    ),
+    "tensor": FrameLayout(
+        "tensor", 0x8C, "<IIHI",
+        ("stream", "index", "layer", "offset"), "data", "bytes",
     ),
     "log": FrameLayout(
         "log", 0x86, "<",

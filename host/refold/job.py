@@ -27,7 +27,8 @@ _logger = logging.getLogger(__name__)
 class RunOptions:
     """What to run; the fields are the options of ``refold run``.
 
-    ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt;
+    ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt.
+    ``dump_layers``: first compare every layer on so many images, mode by mode.
     ``output`` None scores the first output that is a vector.
     """
 
@@ -40,6 +41,7 @@ class RunOptions:
     images: int | None = None
     schedule: Schedule = field(default_factory=Schedule)
     check: bool = True
+    dump_layers: int = 0
     fail_under: tuple[str, ...] = ()
     output: str | None = None
 

@@ -131,8 +131,7 @@ def _fields(text: str, values: Mapping[str, str], sites: int) -> dict[str, Any]:
             result = read(value, sites)
         except ValueError as error:
             raise UserError(f"--adapt {text}: {key}={value}: {error}") from None
-        if name:
-            fields[name] = result
+        fields[name] = result
     return fields
 
 
@@ -158,9 +157,10 @@ def _sites(text: str, sites: int) -> tuple[int, ...] | None:
     return chosen
 
 
-def _gate(text: str, _sites: int) -> None:
-    if text != "off":
-        raise ValueError("this version of refold has no gates; expected gate=off")
+def _gate(text: str, _sites: int) -> bool:
+    if text not in ("on", "off"):
+        raise ValueError("expected gate=on or gate=off")
+    return text == "on"
 
 
 def _choice(*allowed: str) -> Callable[[str, int], str]:
@@ -211,7 +211,7 @@ def _fraction(*, zero: bool) -> Callable[[str, int], float]:
 
 _READERS: Mapping[str, tuple[str, Callable[[str, int], Any]]] = {
     "sites": ("sites", _sites),
-    "gate": ("", _gate),
+    "gate": ("gate", _gate),
     "stats": ("stats", _choice("lagged", "exact")),
     "rule": ("rule", _choice("published", "refold")),
     "a": ("shrinkage", _fraction(zero=True)),

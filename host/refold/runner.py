@@ -16,6 +16,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from refoldc.artefact import LAYERS
+
 from refold.board_session import connect
 from refold.build import Build, build
 from refold.check import Checker, checking, claim
@@ -26,6 +28,7 @@ from refold.job import Job, RunOptions, prepare
 from refold.ledger import Entry, Ledger, conclude
 from refold.result import Result
 from refold.schedule import Step
+from refold.trace import dump_layers
 from refold.watch import Watch
 
 __all__ = ["RunOptions", "run"]
@@ -54,6 +57,7 @@ def run(
 
     Raises:
         UserError, RefoldcError: The input or the environment is at fault.
+        TensorsDiffer: ``dump_layers`` found a tensor that differs.
     """
     watch, artefact = watch or Watch(), Path(artefact)
     job = prepare(artefact, options, watch)
@@ -80,6 +84,9 @@ def _stream_all(
             ledger.hello = device.hello()
             ledger.port = device.port
             watch.plan(sum(len(step.indices) for step in job.steps))
+            if job.options.dump_layers:
+                watch.stage("comparing layer by layer")
+                _compare_layers(device, job, built, pictures)
             for step in job.steps:
                 watch.step(step)
                 _stream(device, step, pictures, ledger, checker, watch)
@@ -92,6 +99,17 @@ def _stream_all(
                 "interrupted: the replies so far are being checked; interrupt again to "
                 "give them up"
             )
+
+
+def _compare_layers(device: Device, job: Job, built: Build, pictures: Pictures) -> None:
+    """On the first images of each mode's first stream."""
+    first = {step.mode.text: step for step in reversed(job.steps)}
+    count = job.options.dump_layers
+    work = (
+        (step.mode, pictures(step.corruption, step.severity)[step.indices[:count]])
+        for step in reversed(first.values())
+    )
+    dump_layers(device, job.artefact.qgraph, work, built.directory / LAYERS)
 
 
 def _pictures(job: Job) -> Pictures:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -96,6 +96,9 @@ class Stream:
         number: Of the stream, as given to CONFIGURE.
         hello: What the device said of itself.
         patience: Deadlines.
+
+    Attributes:
+        on_tensor: Takes TENSOR frames of this stream; None drops them.
     """
 
     def __init__(
@@ -114,6 +117,7 @@ class Stream:
         self._sequence = 0
         self._flights: dict[int, _Flight] = {}
         self._lost: InfraError | None = None
+        self.on_tensor: Callable[[Frame], None] | None = None
 
     def run(self, images: Iterable[bytes]) -> Iterator[Reply]:
         """Send ``images`` and yield their replies in order.
@@ -221,6 +225,9 @@ class Stream:
             self._need(frame)
         elif frame.name == "ack":
             self._refused(frame)
+        elif frame.name == "tensor" and self.on_tensor is not None:
+            if frame.values[0] == self._number:
+                self.on_tensor(frame)
         elif frame.name == "hello" and self._restarted(frame):
             raise InfraError(
                 f"port {self._link.url}: the board restarted in mid-stream; check its "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 
 from refoldc.adapt import AdaptConfig
 from refoldc.emit import Sources, Stamp, emit_model, output_count
-from refoldc.facts import SITE_MASK_BYTES, Method, Rule, Stats
+from refoldc.facts import SITE_MASK_BYTES, Gate, Method, Rule, Stats
 from refoldc.ir import QGraph
-from refoldc.memory import measure
-from refoldc.plan import plan
+from refoldc.memory import CONTEXT_BYTES, TENSOR_SLACK, measure
+from refoldc.plan import ALIGNMENT, plan
 from refoldc.reference import Outcome
 
 STAMP = Stamp("0", "test.onnx", "00", "CompileOptions()")
@@ -32,7 +33,10 @@ class Config(ctypes.Structure):
     """refold_adapt_config."""
 
     _fields_ = (
-        *((name, ctypes.c_uint8) for name in ("method", "stats", "rule", "interval")),
+        *(
+            (name, ctypes.c_uint8)
+            for name in ("method", "stats", "rule", "gate", "interval")
+        ),
         ("warm", ctypes.c_uint16),
         ("shrinkage", ctypes.c_float),
         ("momentum", ctypes.c_float),
@@ -48,6 +52,7 @@ class Report(ctypes.Structure):
         ("adapt_us", ctypes.c_uint32),
         ("infer_us", ctypes.c_uint32),
         ("adapted", ctypes.c_uint8),
+        ("gate", ctypes.c_uint8),
     )
 
 
@@ -126,6 +131,7 @@ class EmittedModel:
             Method[config.method.upper()],
             Stats[config.stats.upper()],
             Rule[config.rule.upper()],
+            config.gate,
             config.interval,
             config.warm,
             config.shrinkage,
@@ -148,10 +154,27 @@ class EmittedModel:
         )
         assert status == 0
         report = self.runtime.refold_last(self._context).contents
-        return Outcome(logits, np.float32(report.shift_score), bool(report.adapted))
+        gate = None if report.gate == Gate.NONE else report.gate == Gate.OPEN
+        return Outcome(
+            logits, np.float32(report.shift_score), bool(report.adapted), gate
+        )
 
-    def trace(self, image: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Run one image and collect every layer's output."""
+    @property
+    def activations(self) -> NDArray[np.uint8]:
+        """The activation arena with its slack, as bytes that can be written."""
+        first = -self._arena.ctypes.data % ALIGNMENT + CONTEXT_BYTES
+        size = plan(self.graph).activation_bytes + TENSOR_SLACK
+        return self._arena[first : first + size]
+
+    def trace(
+        self, image: NDArray[Any], after: Callable[[int], None] = lambda _: None
+    ) -> dict[str, NDArray[Any]]:
+        """Run one image and collect every layer's output.
+
+        Args:
+            image: As the device receives it.
+            after: Called behind each layer with its number.
+        """
         found: dict[str, NDArray[Any]] = {}
         layers = self.graph.layers
 
@@ -162,6 +185,7 @@ class EmittedModel:
                 ctypes.string_at(data, size), np.int32 if wide else np.int8
             )
             found[layers[index].name] = values.reshape(shape)
+            after(index)
 
         callback = TRACE(keep)
         self.runtime.refold_set_trace(self._context, callback, None)

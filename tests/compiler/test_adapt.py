@@ -48,7 +48,7 @@ def forge(graph: QGraph, **options: Any) -> Forge:
     """A switched-on Forge of all sites."""
     layers = [n for n in graph.layers if isinstance(n, QConv) and n.site is not None]
     made = Forge(layers, bytes(range(32)))
-    made.configure(AdaptConfig(**options), keep_state=False)
+    made.configure(AdaptConfig(**{"gate": False, **options}), keep_state=False)
     return made
 
 
@@ -82,7 +82,7 @@ def test_defaults_and_the_published_rule() -> None:
         default.stats,
         default.rule,
     )
-    assert (0.5, 1 / 640, 32, 1) == (
+    assert (0.5, 1 / 640, 8, 1) == (
         default.shrinkage,
         default.momentum,
         default.warm,
@@ -236,14 +236,14 @@ def test_another_rule_resets(graph: QGraph) -> None:
 
 
 def test_the_record(graph: QGraph) -> None:
-    """Magic, version, rule, model, image count, channels, moments, CRC."""
+    """Magic, version, rule, phase, model, three counts, moments, CRC."""
     running = forge(graph)
     feed(running, graph, 5)
     record = running.save()
     channels = sum(len(site.mean) for site in graph.sites)
-    assert b"RFST\x01\x00\x00\x00" + bytes(range(32)) == record[:40]
-    assert (5, channels) == tuple(np.frombuffer(record[40:48], "<u4"))
-    assert 48 + 8 * channels + 4 == len(record)
+    assert b"RFST\x02\x00\x00\x00" + bytes(range(32)) == record[:40]
+    assert (5, channels, 0) == tuple(np.frombuffer(record[40:52], "<u4"))
+    assert 52 + 16 * channels + 4 == len(record)
 
 
 def test_a_loaded_record_continues_the_stream(graph: QGraph) -> None:
@@ -321,7 +321,7 @@ def test_exact_statistics_include_the_present_image(graph: QGraph) -> None:
     for stats in ("off", "lagged", "exact"):
         reference = Reference(graph)
         if stats != "off":
-            reference.configure(AdaptConfig(stats=stats))  # type: ignore[arg-type]
+            reference.configure(AdaptConfig(stats=stats, gate=False))  # type: ignore[arg-type]
         answers[stats] = reference.infer(image).logits.tolist()
     assert answers["off"] == answers["lagged"]
     assert answers["off"] != answers["exact"]

@@ -30,6 +30,7 @@ WRONG_FILES = {
     "pickle": (b"\x80\x02}q\x00.", "a Python pickle"),
     "text": (b"hello, this is text\n" * 9, "is not an ONNX file"),
     "binary": (bytes(range(256)), "is not an ONNX file"),
+    "name that is no text": (GOOD.replace(b"/conv0", b"/con\xff0"), "no UTF-8 text"),
     "header alone": (b"\x08\x08", "the graph has no output"),
 }
 

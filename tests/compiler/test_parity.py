@@ -22,16 +22,18 @@ from refoldc.calibrate import calibrate, estimate_targets
 from refoldc.fold import fold
 from refoldc.importer import import_model
 from refoldc.ir import QGraph
+from refoldc.measure_gate import measure_gate
 from refoldc.options import CompileOptions
 from refoldc.quantise import quantise
 from refoldc.reference import Reference
 
 MODES = {
     "off": AdaptConfig(method="off"),
-    "lagged": AdaptConfig(),
-    "exact": AdaptConfig(stats="exact", shrinkage=0.7),
+    "gated": AdaptConfig(),
+    "lagged": AdaptConfig(gate=False),
+    "exact": AdaptConfig(gate=False, stats="exact", shrinkage=0.7),
     "published": AdaptConfig.published(),
-    "sparse": AdaptConfig(interval=3, warm=5, momentum=0.2, sites=(0, 2)),
+    "sparse": AdaptConfig(gate=False, interval=3, warm=5, momentum=0.2, sites=(0, 2)),
 }
 
 
@@ -59,7 +61,7 @@ def assert_same_answers(
         expected, actual = reference.infer(image), device.infer(image)
         np.testing.assert_array_equal(expected.logits, actual.logits)
         assert expected.shift_score.tobytes() == actual.shift_score.tobytes()
-        assert expected.adapted == actual.adapted
+        assert (expected.adapted, expected.gate) == (actual.adapted, actual.gate)
 
 
 def assert_parity(
@@ -98,11 +100,54 @@ def test_rare_tables_after_the_eager_images(
 ) -> None:
     """Past 32 images the interval decides when a table follows."""
     reference, device = small
-    mode = AdaptConfig(interval=5, momentum=0.1)
+    mode = AdaptConfig(gate=False, interval=5, momentum=0.1)
     reference.configure(mode)
     device.configure(mode)
     assert_same_answers(reference, device, shifted_images(reference.graph, 48))
     assert reference.save_state() == device.save_state()
+
+
+def gates_of(
+    reference: Reference, device: EmittedModel, images: NDArray[Any]
+) -> list[bool | None]:
+    """Where the gate stood at each image, once both agree on the whole answer."""
+    found = []
+    for image in images:
+        expected, actual = reference.infer(image), device.infer(image)
+        np.testing.assert_array_equal(expected.logits, actual.logits)
+        assert expected.gate == actual.gate
+        found.append(actual.gate)
+    assert reference.save_state() == device.save_state()
+    return found
+
+
+def test_the_gate_and_new_domains(tmp_path: Path) -> None:
+    """Both open on a shift, close after it and agree in every bit meanwhile."""
+    graph = quantised(small_cnn())
+    shape = graph.shapes[graph.input]
+    graph = measure_gate(graph, make_images(shape, 64, seed=2))
+    reference, device = Reference(graph), EmittedModel(graph, tmp_path)
+    clean, dark = make_images(shape, 70, seed=3), shifted_images(graph, 70)
+    reference.configure(AdaptConfig())
+    device.configure(AdaptConfig())
+    assert not any(gates_of(reference, device, clean))
+    opened = gates_of(reference, device, dark)
+    assert all(opened[32:])
+    assert not any(gates_of(reference, device, clean)[32:])
+    assert all(gates_of(reference, device, dark)[32:])
+
+
+def test_a_closed_gate_changes_no_bit(tmp_path: Path) -> None:
+    """While it is closed, every layer gives what the static network gives."""
+    graph = quantised(small_cnn())
+    shape = graph.shapes[graph.input]
+    graph = measure_gate(graph, make_images(shape, 64, seed=2))
+    off, gated = Reference(graph), Reference(graph)
+    gated.configure(AdaptConfig(stats="exact"))
+    for image in make_images(shape, 70, seed=3):
+        expected, actual = off.trace(image), gated.trace(image)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(values, actual[name], err_msg=name)
 
 
 def test_saved_state_moves_between_device_and_reference(

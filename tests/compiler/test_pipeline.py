@@ -49,7 +49,15 @@ def test_an_artefact_is_complete(tmp_path: Path) -> None:
     out = tmp_path / "deep/out"
     model = write_model(tmp_path)
     artefact = compile_model(model, IMAGES, out, progress=stages.append)
-    assert ["import", "fold", "calibrate", "quantise", "plan", "emit"] == stages
+    assert [
+        "import",
+        "fold",
+        "calibrate",
+        "quantise",
+        "plan",
+        "compare",
+        "emit",
+    ] == stages
     assert FILES == {path.name for path in out.iterdir()}
     manifest = json.loads((out / "refold.json").read_text())
     assert "refold.manifest/1" == manifest["schema"]

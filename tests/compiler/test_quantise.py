@@ -32,8 +32,9 @@ def one_layer(builder: GraphBuilder, ranges: dict[str, tuple[float, float]]) -> 
     """Quantise a graph with given ranges, for tensor input."""
     graph = builder.graph()
     peak = {n.name: np.ones(len(n.weights)) for n in graph.nodes if isinstance(n, Conv)}
+    spans = {name: (-p, p) for name, p in peak.items()}
     moments = {name: (p * 0, p) for name, p in peak.items()}
-    calibration = Calibration(ranges, moments, peak, images=1)
+    calibration = Calibration(ranges, moments, spans, peak, images=1)
     return quantise(graph, calibration, TENSOR)
 
 

@@ -7,6 +7,7 @@ import ctypes
 import pytest
 from cbuild import RUNTIME_SOURCES, compile_shared
 from ctypes_model import Report
+from ctypes_pace import load_pace
 from runtime_harness import MODEL
 
 KERNELS = [
@@ -36,3 +37,10 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         getattr(library, name).restype = ctypes.c_size_t
     library.refold_last.restype = ctypes.POINTER(Report)
     return library
+
+
+@pytest.fixture(scope="session")
+def pace(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The mathematics of PACE, under the sanitizer."""
+    checked = ("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all")
+    return load_pace(tmp_path_factory.mktemp("pace"), flags=checked)

@@ -89,6 +89,8 @@ class Model(c.Structure):
         ("site_channels", c.c_uint32),
         ("widest_site", c.c_uint32),
         ("adaptation", c.c_uint8),
+        ("gate_level", c.c_float),
+        ("gate_noise", c.c_float),
     ]
 
 
@@ -96,7 +98,10 @@ class Config(c.Structure):
     """refold_adapt_config."""
 
     _fields_ = [
-        *((name, c.c_uint8) for name in ("method", "stats", "rule", "interval")),
+        *(
+            (name, c.c_uint8)
+            for name in ("method", "stats", "rule", "gate", "interval")
+        ),
         ("warm", c.c_uint16),
         ("shrinkage", c.c_float),
         ("momentum", c.c_float),
@@ -112,6 +117,7 @@ class Report(c.Structure):
         ("adapt_us", c.c_uint32),
         ("infer_us", c.c_uint32),
         ("adapted", c.c_uint8),
+        ("gate", c.c_uint8),
     ]
 
 

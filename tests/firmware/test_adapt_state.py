@@ -54,14 +54,15 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
     "too long": lambda r: r + b"\0",
     "magic": lambda r: patched(r, 0, b"RFSU"),
-    "version": lambda r: patched(r, 4, b"\2"),
+    "version": lambda r: patched(r, 4, b"\1"),
     "rule": lambda r: patched(r, 6, b"\1"),
-    "reserved": lambda r: patched(r, 7, b"\1"),
+    "phase": lambda r: patched(r, 7, b"\3"),
     "model": lambda r: patched(r, 8, b"\x09"),
     "channels": lambda r: patched(r, 44, b"\x0d"),
-    "a NaN": lambda r: patched(r, 48, struct.pack("<f", NAN)),
-    "an infinity": lambda r: patched(r, 48 + 14 * 4, struct.pack("<f", float("inf"))),
-    "an impossible mean": lambda r: patched(r, 52, struct.pack("<f", -1e30)),
+    "window": lambda r: patched(r, 48, b"\x20"),
+    "a NaN": lambda r: patched(r, 52, struct.pack("<f", NAN)),
+    "an infinity": lambda r: patched(r, 52 + 14 * 4, struct.pack("<f", float("inf"))),
+    "an impossible mean": lambda r: patched(r, 56, struct.pack("<f", -1e30)),
 }
 
 
@@ -86,9 +87,9 @@ def test_extreme_state_is_computed_with(runtime: c.CDLL) -> None:
     assert Status.OK == device.set()
     device.infer(next(stream(1)))
     record = device.save()
-    record = patched(record, 48, struct.pack("<f", 2.0**31))
-    record = patched(record, 52, struct.pack("<f", -(2.0**31)))
-    record = patched(record, 48 + 14 * 4, struct.pack("<ff", 2.0**62, -(2.0**62)))
+    record = patched(record, 52, struct.pack("<f", 2.0**31))
+    record = patched(record, 56, struct.pack("<f", -(2.0**31)))
+    record = patched(record, 52 + 14 * 4, struct.pack("<ff", 2.0**62, -(2.0**62)))
     assert Status.OK == device.load(record)
     twin.forge.load(record)
     for image in stream(3):

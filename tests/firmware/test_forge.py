@@ -116,12 +116,22 @@ class Twin:
         )
         return shift
 
-    def score(self) -> tuple[int, int, np.float32]:
+    def variances(self) -> F32:
+        """refold_forge_variances."""
+        variance = Guarded((len(self.site.mean),), np.float32)
+        self.lib.refold_forge_variances(c.byref(self._forge), variance.pointer)
+        assert variance.is_intact()
+        return variance.array
+
+    def score(self, mean: F32, variance: F32) -> tuple[int, int, np.float32]:
         """Sum, count and mean of the live channels' divergences."""
         score = ctypes_model.Score(0, 0)
-        self.lib.refold_forge_add_score(c.byref(self._forge), c.byref(score))
-        mean = self.lib.refold_forge_mean_score(c.byref(score))
-        return score.sum, score.count, np.float32(mean)
+        held = guard(mean), guard(variance)
+        self.lib.refold_forge_add_score(
+            c.byref(self._forge), *(g.pointer for g in held), c.byref(score)
+        )
+        average = self.lib.refold_forge_mean_score(c.byref(score))
+        return score.sum, score.count, np.float32(average)
 
     def is_intact(self) -> bool:
         """Nothing was written outside the arrays."""
@@ -185,10 +195,14 @@ def compare_table_and_score(twin: Twin, e1: F32, e2: F32, shrinkage: float) -> N
     np.testing.assert_array_equal(table.b, twin.b.array)
 
     site = twin.site
-    terms = recalibrate.divergence(site.mean, site.variance, e1, v)[site.live]
-    total, count, mean = twin.score()
-    assert (int(terms.sum()), len(terms)) == (total, count)
-    assert recalibrate.score(total, count) == mean
+    floored = np.maximum(v, site.variance * recalibrate.VARIANCE_FLOOR)
+    same_bits(floored, twin.variances())
+    other = e1 + np.float32(3), floored * np.float32(1.7)
+    for mean, variance in ((site.mean, site.variance), other):
+        terms = recalibrate.divergence(mean, variance, e1, floored)[site.live]
+        total, count, average = twin.score(mean, variance)
+        assert (int(terms.sum()), len(terms)) == (total, count)
+        assert recalibrate.score(total, count) == average
     assert twin.is_intact()
 
 
@@ -227,7 +241,7 @@ def test_no_live_channel(lib: c.CDLL) -> None:
     site = make_site(np.random.default_rng(2), 3)
     twin = Twin(lib, replace(site, live=np.zeros(3, bool)), published=False)
     twin.reset()
-    assert (0, 0, np.float32(0)) == twin.score()
+    assert (0, 0, np.float32(0)) == twin.score(site.mean, site.variance)
 
 
 @pytest.mark.parametrize("images", [0, 1, 31, 600, 10**6, 2**32 - 1])

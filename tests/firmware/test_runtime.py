@@ -17,10 +17,11 @@ from refold.facts import Status
 
 CASES: dict[str, tuple[dict[str, Any], AdaptConfig]] = {
     "off": ({"method": 0}, AdaptConfig(method="off")),
-    "lagged": ({}, AdaptConfig()),
+    "gated": ({}, AdaptConfig()),
+    "lagged": ({"gate": 0}, AdaptConfig(gate=False)),
     "exact": ({"stats": 1}, AdaptConfig(stats="exact")),
     "published": (
-        {"stats": 1, "rule": 1, "shrinkage": 1.0, "warm": 0},
+        {"stats": 1, "rule": 1, "gate": 0, "shrinkage": 1.0, "warm": 0},
         AdaptConfig.published(),
     ),
     "every 4": (
@@ -71,9 +72,9 @@ def test_starts_switched_off(runtime: c.CDLL) -> None:
     """A fresh context has the defaults, with adaptation off."""
     device, config = Device(runtime), Config()
     runtime.refold_adapt_get(device.ctx, c.byref(config))
-    assert (0, 0, 0, 1, 32) == (
+    assert (0, 0, 0, 1, 1, 8) == (
         *(config.method, config.stats, config.rule),
-        *(config.interval, config.warm),
+        *(config.gate, config.interval, config.warm),
     )
     assert (0.5, np.float32(1 / 640)) == (config.shrinkage, np.float32(config.momentum))
     assert bytes(device.model.default_sites) == bytes(config.sites)
@@ -115,6 +116,7 @@ def test_settings_change_on_the_way(runtime: c.CDLL) -> None:
         {"method": 2},
         {"stats": 2},
         {"rule": 2},
+        {"gate": 2},
         {"interval": 0},
         {"interval": 65},
         {"shrinkage": -0.01},

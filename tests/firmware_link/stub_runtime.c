@@ -3,6 +3,8 @@
  * every image it has run since the last reset, in their order, so that an image
  * run twice, out of order or with a wrong byte shows in all later logits.
  *
+ * Its one layer, for the trace, copies the image.
+ *
  *     history <- crc32(image, continuing history)     logits[i] = history + i
  */
 #include "stub_runtime.h"
@@ -18,6 +20,8 @@ static struct refold_ctx {
     uint32_t history;
     uint32_t images;
     uint32_t fails_at;
+    refold_trace trace;
+    void *trace_user;
 } stub;
 
 uint32_t stub_images(void)
@@ -54,11 +58,14 @@ refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
     ctx->history = refold_crc32(ctx->history, input, ctx->model->input_bytes);
     for (uint32_t i = 0; i < ctx->model->output_count; i++)
         logits[i] = (int32_t)(ctx->history + i);
+    if (ctx->trace != NULL)
+        ctx->trace(ctx->trace_user, 0, input, ctx->model->input_bytes);
     ctx->images++;
     ctx->report.shift_score = 0.25f;
     ctx->report.infer_us = 500;
     ctx->report.adapt_us = 20;
     ctx->report.adapted = ctx->config.method != REFOLD_METHOD_OFF;
+    ctx->report.gate = REFOLD_GATE_NONE;
     return REFOLD_OK;
 }
 
@@ -66,6 +73,12 @@ void refold_set_clock(refold_ctx *ctx, refold_clock clock)
 {
     (void)ctx;
     (void)clock;
+}
+
+void refold_set_trace(refold_ctx *ctx, refold_trace trace, void *user)
+{
+    ctx->trace = trace;
+    ctx->trace_user = user;
 }
 
 const refold_report *refold_last(const refold_ctx *ctx)

@@ -15,7 +15,7 @@ from refoldc.adapt import AdaptConfig
 
 from refold import board_session, process
 from refold.board_session import connect, hold
-from refold.boards import Board, load_board
+from refold.boards import Board, Flash, load_board
 from refold.build import Build, build
 from refold.device import Device, Patience, Reply
 from refold.errors import InfraError, UserError
@@ -262,10 +262,16 @@ def test_a_serial_board_needs_a_port(native: Board, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("flash", "command"),
-    [(None, "build {} --board native"), ("esptool", "flash {} --board native --port")],
+    [
+        (None, "build {} --board native"),
+        (
+            Flash(method="esptool", chip="esp32s3"),
+            "flash {} --board native --port",
+        ),
+    ],
 )
 def test_the_remedy_for_a_serial_board_names_artefact_and_board(
-    flash: str | None, command: str, native: Board, tmp_path: Path
+    flash: Flash | None, command: str, native: Board, tmp_path: Path
 ) -> None:
     """Where firmware is flashed, building it is not enough."""
     link = msgspec.structs.replace(native.link, kind="serial")

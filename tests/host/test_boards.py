@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 
 from refold import boards
-from refold.boards import Board, LinkSpec, Toolchain, UsbId, list_boards, load_board
+from refold.boards import (
+    Board,
+    Flash,
+    LinkSpec,
+    Toolchain,
+    UsbId,
+    list_boards,
+    load_board,
+)
 from refold.errors import UserError
 from refold.resources import boards_dir
 
@@ -15,7 +23,6 @@ chip = "esp32s3"
 description = "Espressif's development kit"
 port = "esp_idf"
 usb = [{vid = 0x303A, pid = 0x1001}]
-flash = "esptool"
 reset = "usb-jtag"
 
 [toolchain]
@@ -26,6 +33,10 @@ env = "esp32-s3-devkitc-1"
 sram_bytes = 327680
 psram_bytes = 8388608
 flash_bytes = 16777216
+
+[flash]
+method = "esptool"
+chip = "esp32s3"
 
 [link]
 kind = "serial"
@@ -76,11 +87,8 @@ def test_a_hardware_board_is_a_file(tmp_path: Path) -> None:
     board = boards.read_board(write(tmp_path, "esp32s3-devkitc-1", FUTURE))
     assert (UsbId(vid=0x303A, pid=0x1001),) == board.usb
     assert LinkSpec(kind="serial", baud=460800) == board.link
-    assert (8388608, "esptool", "usb-jtag") == (
-        board.memory.psram_bytes,
-        board.flash,
-        board.reset,
-    )
+    assert Flash(method="esptool", chip="esp32s3") == board.flash
+    assert (8388608, "usb-jtag") == (board.memory.psram_bytes, board.reset)
 
 
 def test_boards_are_frozen() -> None:

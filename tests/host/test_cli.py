@@ -13,11 +13,15 @@ from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import msgspec
 import numpy as np
 import pytest
 from sample_results import two_modes
 from small_model import write_data, write_model
 from virtual_device import Script, VirtualDevice
+
+from refoldc import pipeline
+from refoldc.accuracy import Accuracy
 
 from refold import board_session
 from refold.boards import Memory
@@ -219,12 +223,18 @@ def test_a_low_agreement_says_what_to_do(
     refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compiled model that answers otherwise is no success to be silent about."""
-    monkeypatch.setattr(compile_command, "agreement", lambda *_: 89.9)
+    real = pipeline.compare
+
+    def poor(*words: Any) -> Accuracy:
+        return msgspec.structs.replace(real(*words), agreement=89.9)
+
+    monkeypatch.setattr(pipeline, "compare", poor)
     words = ("compile", place.model, "--calib", place.data, "-o", tmp_path / "a")
-    code, _, err = refold(*words)
+    code, out, err = refold(*words)
     assert 0 == code
     assert "warning: the int8 network" in err
-    assert "percentile:99.99" in err
+    assert "try: --calibration percentile:99.99" in out
+    assert "try: real images" in out
 
 
 # --- refold.toml -------------------------------------------------------------------

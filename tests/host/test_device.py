@@ -366,13 +366,19 @@ def test_begin_sends_the_settings() -> None:
     """Every field of the configuration arrives, sites as a mask."""
     virtual = VirtualDevice()
     config = AdaptConfig(
-        stats="exact", interval=4, warm=16, shrinkage=0.25, momentum=0.5, sites=(1, 8)
+        stats="exact",
+        gate=False,
+        interval=4,
+        warm=16,
+        shrinkage=0.25,
+        momentum=0.5,
+        sites=(1, 8),
     )
     with device(virtual) as board:
         board.begin(config, keep_state=True)
     (fields,) = virtual.configured
     mask = b"\x02\x01" + bytes(30)
-    assert (1, Method.FORGE, Stats.EXACT, Rule.REFOLD, 4, 16, 0.25, 0.5, mask) == (
+    assert (1, Method.FORGE, Stats.EXACT, Rule.REFOLD, 0, 4, 16, 0.25, 0.5, mask) == (
         fields[1:]
     )
 

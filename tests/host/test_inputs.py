@@ -15,7 +15,6 @@ from refoldc.artefact import GOLDEN, Artefact
 from refoldc.options import CompileOptions, InputMode
 from refoldc.pipeline import compile_model
 
-from refold.agreement import agreement
 from refold.inputs import device_input
 
 MEAN, STD = 0.5, 0.25
@@ -65,7 +64,7 @@ def test_pixels_without_mean_are_remarked_for_tensors_too(tmp_path: Path) -> Non
 def test_agreement_follows_the_normalisation(mode: InputMode, tmp_path: Path) -> None:
     """Float model and host model see the same images."""
     model, images = write_model(tmp_path / "m.onnx"), make_images(64)
-    assert 95 <= agreement(model, compiled(model, mode, images), images)
+    assert 95 <= compiled(model, mode, images).manifest.accuracy.agreement
 
 
 @pytest.mark.parametrize("images", [3, 5, 12])
@@ -80,7 +79,7 @@ def test_a_fixed_batch_is_filled(images: int, tmp_path: Path) -> None:
     options = CompileOptions(input="tensor")
     out = tmp_path / "out"
     artefact = compile_model(tmp_path / "fixed.onnx", pixels, out, options=options)
-    assert 100 == agreement(tmp_path / "fixed.onnx", artefact, pixels)
+    assert 100 == artefact.manifest.accuracy.agreement
 
 
 def test_maps_are_compared_in_one_order(tmp_path: Path) -> None:
@@ -92,4 +91,4 @@ def test_maps_are_compared_in_one_order(tmp_path: Path) -> None:
     images.reshape(36, 36)[np.arange(36), np.arange(36)] = 255
     artefact = compile_model(tmp_path / "map.onnx", images, tmp_path / "out")
     assert (6, 6, 3) == artefact.manifest.output.shape
-    assert 100 == agreement(tmp_path / "map.onnx", artefact, images)
+    assert 100 == artefact.manifest.accuracy.agreement

@@ -76,7 +76,7 @@ def test_what_is_given_beats_what_published_implies() -> None:
         ("forge:sites=21", "has 21 sites"),
         ("forge:sites=-1", "has 21 sites"),
         ("forge:sites=a+b", "14+6+5"),
-        ("forge:gate=auto", "gate=off"),
+        ("forge:gate=auto", "gate=on or gate=off"),
         ("forge:rule=new", "published or refold"),
         ("forge:a", "has no value"),
         ("forge:a=1;a=1", "given twice"),

@@ -75,8 +75,8 @@ class HostBoard:
             logits = outcome.logits.copy()
             logits[0] += self._seen == self.lie_at
             self._seen += 1
-            score, adapted = outcome.shift_score, outcome.adapted
-            yield Reply(index, logits, 100, 10, score, adapted, None, 1, 0)
+            _, score, adapted, gate = outcome
+            yield Reply(index, logits, 100, 10, score, adapted, gate, 1, 0)
 
     def read_state(self) -> bytes:
         state = bytearray(self._reference.save_state())

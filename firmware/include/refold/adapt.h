@@ -26,6 +26,7 @@ typedef struct refold_adapt_config {
     uint8_t method;    /* REFOLD_METHOD_OFF or REFOLD_METHOD_FORGE */
     uint8_t stats;     /* REFOLD_STATS_LAGGED or REFOLD_STATS_EXACT */
     uint8_t rule;      /* REFOLD_RULE_REFOLD or REFOLD_RULE_PUBLISHED */
+    uint8_t gate;      /* 1: static tables until the stream is seen to have shifted */
     uint8_t interval;  /* images between table updates, 1..REFOLD_INTERVAL_MAX */
     uint16_t warm;     /* the momentum of image t is at least 1 / (t + warm) */
     float shrinkage;   /* a in [0, 1]: 0 keeps the targets, 1 trusts the stream */
@@ -39,9 +40,10 @@ typedef struct refold_report {
     uint32_t adapt_us; /* statistics to tables; 0 without a clock */
     uint32_t infer_us; /* the whole of refold_infer, adaptation included */
     uint8_t adapted;   /* 1: statistics were absorbed */
+    uint8_t gate;      /* REFOLD_GATE_*: as it stood while the image ran */
 } refold_report;
 
-/* The defaults: FORGE, lagged, a = 0.5, floor 1/640, warm 32, every image. */
+/* The defaults: FORGE, lagged, gated, a = 0.5, floor 1/640, warm 8, every image. */
 void refold_adapt_defaults(const refold_model *model, refold_adapt_config *config);
 
 /*

@@ -16,11 +16,12 @@
     (((bytes) + REFOLD_ALIGNMENT - 1) / REFOLD_ALIGNMENT * REFOLD_ALIGNMENT)
 
 /*
- * State of FORGE: 18 bytes a channel (b int64, E1 and E2 float, m int16), 8 a
- * site, and 20 for each channel of the widest site (S1, S2 int64, one float).
+ * State of FORGE: 26 bytes a channel (b int64, m int16, E1 and E2 of the stream
+ * and of the window, float), 8 a site, and 24 for each channel of the widest
+ * site (S1, S2 int64, two floats).
  */
 #define REFOLD_ADAPT_BYTES(site_channels, widest_site, sites) \
-    REFOLD_ALIGN_UP(18 * (site_channels) + 20 * (widest_site) + 8 * (sites))
+    REFOLD_ALIGN_UP(26 * (site_channels) + 24 * (widest_site) + 8 * (sites))
 
 /* adapt_bytes: REFOLD_ADAPT_BYTES(...), or 0 without adaptation. */
 #define REFOLD_ARENA_BYTES(activation_bytes, scratch_bytes, adapt_bytes) \

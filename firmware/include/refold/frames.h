@@ -18,12 +18,13 @@
 #define REFOLD_FRAME_CONFIGURE_METHOD 5 /* u8 */
 #define REFOLD_FRAME_CONFIGURE_STATS 6 /* u8 */
 #define REFOLD_FRAME_CONFIGURE_RULE 7 /* u8 */
-#define REFOLD_FRAME_CONFIGURE_INTERVAL 8 /* u8 */
-#define REFOLD_FRAME_CONFIGURE_WARM 9 /* u16 */
-#define REFOLD_FRAME_CONFIGURE_SHRINKAGE 11 /* f32 */
-#define REFOLD_FRAME_CONFIGURE_MOMENTUM 15 /* f32 */
-#define REFOLD_FRAME_CONFIGURE_SITES 19 /* u8[32] */
-#define REFOLD_FRAME_CONFIGURE_BYTES 51
+#define REFOLD_FRAME_CONFIGURE_GATE 8 /* u8 */
+#define REFOLD_FRAME_CONFIGURE_INTERVAL 9 /* u8 */
+#define REFOLD_FRAME_CONFIGURE_WARM 10 /* u16 */
+#define REFOLD_FRAME_CONFIGURE_SHRINKAGE 12 /* f32 */
+#define REFOLD_FRAME_CONFIGURE_MOMENTUM 16 /* f32 */
+#define REFOLD_FRAME_CONFIGURE_SITES 20 /* u8[32] */
+#define REFOLD_FRAME_CONFIGURE_BYTES 52
 
 /* Host: bytes of image `index` of `stream`, in chunks of at most
  * chunk_bytes. */
@@ -59,6 +60,12 @@
 #define REFOLD_FRAME_STATE_RESET 0x07
 #define REFOLD_FRAME_STATE_RESET_BYTES 0
 
+/* Host: from now on send (1), or no longer (0), every layer's output as
+ * TENSOR frames while an image runs. A new stream begins without. */
+#define REFOLD_FRAME_TRACE 0x0c
+#define REFOLD_FRAME_TRACE_ON 0 /* u8 */
+#define REFOLD_FRAME_TRACE_BYTES 1
+
 /* Device: answer to HELLO_REQUEST. */
 #define REFOLD_FRAME_HELLO 0x81
 #define REFOLD_FRAME_HELLO_ABI 0 /* u16 */
@@ -79,7 +86,8 @@
 #define REFOLD_FRAME_HELLO_FREE_HEAP 90 /* u32 */
 #define REFOLD_FRAME_HELLO_BYTES 94
 
-/* Device: outcome of CONFIGURE, STATE_WRITE, STATE_RESET, or of a bad frame. */
+/* Device: outcome of CONFIGURE, STATE_WRITE, STATE_RESET, TRACE, or of a bad
+ * frame. */
 #define REFOLD_FRAME_ACK 0x82
 #define REFOLD_FRAME_ACK_STATUS 0 /* i8 */
 #define REFOLD_FRAME_ACK_BYTES 1
@@ -114,6 +122,17 @@
 #define REFOLD_FRAME_STATE_OFFSET 4 /* u32 */
 #define REFOLD_FRAME_STATE_DATA 8 /* bytes */
 #define REFOLD_FRAME_STATE_BYTES 8
+
+/* Device: bytes from `offset` on of what layer `layer` gave for image
+ * `index`, as they lie in memory: int8, or int32 logits. Sent once,
+ * before the image's RESULT. */
+#define REFOLD_FRAME_TENSOR 0x8c
+#define REFOLD_FRAME_TENSOR_STREAM 0 /* u32 */
+#define REFOLD_FRAME_TENSOR_INDEX 4 /* u32 */
+#define REFOLD_FRAME_TENSOR_LAYER 8 /* u16 */
+#define REFOLD_FRAME_TENSOR_OFFSET 10 /* u32 */
+#define REFOLD_FRAME_TENSOR_DATA 14 /* bytes */
+#define REFOLD_FRAME_TENSOR_BYTES 14
 
 /* Device: text for the log, never parsed. */
 #define REFOLD_FRAME_LOG 0x86

@@ -95,6 +95,8 @@ typedef struct refold_model {
     uint32_t site_channels;     /* sum over sites */
     uint32_t widest_site;       /* most channels of one site */
     uint8_t adaptation;         /* REFOLD_METHOD_* bits compiled in */
+    float gate_level;           /* shift score of many clean images, with margin */
+    float gate_noise;           /* what n of them add to it, times n */
 } refold_model;
 
 #ifdef __cplusplus

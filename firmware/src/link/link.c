@@ -71,6 +71,7 @@ static const struct {
     TAKE(STATE_READ, false, refold_link_state_read),
     TAKE(STATE_WRITE, true, refold_link_state_write),
     TAKE(STATE_RESET, false, refold_link_state_reset),
+    TAKE(TRACE, false, refold_link_trace),
 #undef TAKE
 };
 

@@ -14,4 +14,8 @@ void refold_link_state_read(refold_link *link, const refold_frame *frame);
 void refold_link_state_write(refold_link *link, const refold_frame *frame);
 void refold_link_state_reset(refold_link *link, const refold_frame *frame);
 
+/* trace.c: what every layer gives, for debugging */
+void refold_link_trace(refold_link *link, const refold_frame *frame);
+void refold_link_trace_off(refold_link *link);
+
 #endif

@@ -46,6 +46,7 @@ static void begin_stream(refold_link *link, uint32_t stream)
     link->streaming = true;
     link->stream = stream;
     link->next = 0;
+    refold_link_trace_off(link);
     memset(link->slots, 0, link->window * sizeof *link->slots);
 }
 
@@ -62,6 +63,7 @@ void refold_link_configure(refold_link *link, const refold_frame *frame)
         config.method = in[REFOLD_FRAME_CONFIGURE_METHOD];
         config.stats = in[REFOLD_FRAME_CONFIGURE_STATS];
         config.rule = in[REFOLD_FRAME_CONFIGURE_RULE];
+        config.gate = in[REFOLD_FRAME_CONFIGURE_GATE];
         config.interval = in[REFOLD_FRAME_CONFIGURE_INTERVAL];
         config.warm = get_u16(in + REFOLD_FRAME_CONFIGURE_WARM);
         config.shrinkage = get_f32(in + REFOLD_FRAME_CONFIGURE_SHRINKAGE);
@@ -96,7 +98,7 @@ static void send_result(refold_link *link, uint32_t index, uint16_t sequence)
         put_u32(out + REFOLD_FRAME_RESULT_ADAPT_US, report->adapt_us);
         put_f32(out + REFOLD_FRAME_RESULT_SHIFT_SCORE, report->shift_score);
         out[REFOLD_FRAME_RESULT_ADAPTED] = report->adapted;
-        out[REFOLD_FRAME_RESULT_GATE] = REFOLD_GATE_NONE;
+        out[REFOLD_FRAME_RESULT_GATE] = report->gate;
         put_u16(out + REFOLD_FRAME_RESULT_FORWARD_PASSES, 1);
         put_u32(out + REFOLD_FRAME_RESULT_OFFSET, offset);
         for (uint32_t i = 0; i < n; i++)

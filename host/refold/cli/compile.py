@@ -18,14 +18,12 @@ from refoldc.memory import Limits
 from refoldc.options import CompileOptions
 from refoldc.pipeline import compile_model
 
-from refold.agreement import LOW, agreement
 from refold.boards import Board, load_board
 from refold.bounds import parse_bound
 from refold.cli.options import FOLDER, MODEL, floats, shape_option
 from refold.console import watching
 from refold.data import load_data
-
-AGREEMENT_IMAGES = 128
+from refold.verdict import LOW, summary
 
 _logger = logging.getLogger(__name__)
 
@@ -97,6 +95,24 @@ _logger = logging.getLogger(__name__)
 )
 @shape_option
 @click.option(
+    "--correct-bias/--no-correct-bias",
+    default=True,
+    show_default=True,
+    help="Take what quantisation adds to the mean of a channel out of its bias.",
+)
+@click.option(
+    "--equalise/--no-equalise",
+    default=False,
+    show_default=True,
+    help="Level the channels between convolutions before quantising.",
+)
+@click.option(
+    "--dump-layers",
+    is_flag=True,
+    help="Write DIR/layers.npz: every layer's output, float and int8, on the golden "
+    "images.",
+)
+@click.option(
     "--fail-under",
     multiple=True,
     metavar="EXPR",
@@ -116,6 +132,9 @@ def command(
     calibration: str,
     targets: Literal["mix", "bn"],
     shapes: tuple[str, ...],
+    correct_bias: bool,
+    equalise: bool,
+    dump_layers: bool,
     fail_under: tuple[str, ...],
 ) -> int:
     """Compile an ONNX model with BatchNorm to int8 C that recalibrates itself.
@@ -136,6 +155,8 @@ def command(
         calibration=calibration,
         targets=targets,
         shape=shapes,
+        correct_bias=correct_bias,
+        equalise=equalise,
     )
     options.for_input(shape)  # before reading data: it may not fit the model
     with watching() as watch:
@@ -146,13 +167,12 @@ def command(
             options=options,
             limits=limits,
             progress=watch.stage,
+            dump_layers=dump_layers,
         )
-        watch.stage("comparing with the float model")
-        sample = data.images[:AGREEMENT_IMAGES]
-        agreed = agreement(model, artefact, sample)
-    _summarise(artefact, agreed, len(sample))
+    _summarise(artefact)
     for notice in artefact.manifest.notices:
         click.echo(f"note: {notice}")
+    agreed = artefact.manifest.accuracy.agreement
     for bound in bounds:
         if not bound.holds(agreed):
             raise BoundMissed(f"bound {bound.text} is missed: found {agreed:g}")
@@ -166,7 +186,7 @@ def board_limits(board: Board) -> Limits:
     return Limits(board.id, max(sizes, default=None), memory.flash_bytes)
 
 
-def _summarise(artefact: Artefact, agreed: float, images: int) -> None:
+def _summarise(artefact: Artefact) -> None:
     manifest, memory = artefact.manifest, artefact.manifest.memory
     origins = Counter(site.origin for site in manifest.sites)
     targets = ", ".join(f"{count} {origin}" for origin, count in origins.items())
@@ -184,12 +204,11 @@ def _summarise(artefact: Artefact, agreed: float, images: int) -> None:
         f"bytes of RAM, {memory.adapt_state_bytes:,} of them adaptation state"
     )
     what = "class" if len(manifest.output.shape) == 1 else "largest output"
-    click.echo(f"same {what} as the float model: {agreed:.1f} % of {images} images")
-    if agreed < LOW:
+    accuracy = manifest.accuracy
+    click.echo("\n".join(summary(accuracy, manifest.options, what=what)))
+    if accuracy.agreement < LOW:
         _logger.warning(
             "the int8 network answers otherwise than the float model on %.1f %% of the "
-            "images: calibrate with real images like those of the device, 256 or more, "
-            "normalised as in training (--mean, --std), and try --calibration "
-            "percentile:99.99",
-            100 - agreed,
+            "images",
+            100 - accuracy.agreement,
         )

@@ -15,7 +15,18 @@ from refoldc.version import VERSION
 
 from refold.errors import UserError
 
-COMMANDS = ("demo", "inspect", "compile", "build", "run", "report", "boards", "doctor")
+COMMANDS = (
+    "demo",
+    "inspect",
+    "compile",
+    "build",
+    "flash",
+    "run",
+    "export",
+    "report",
+    "boards",
+    "doctor",
+)
 """Each is the attribute ``command`` of the module of its name."""
 
 CONFIG = Path("refold.toml")

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import click
 
+from refoldc.artefact import MANIFEST, Artefact, load_artefact
 from refoldc.inspection import Inspection, LayerInfo, inspect_model
 
 from refold.cli.options import MODEL, shape_option
 from refold.columns import Column, table
 from refold.console import OUT
+from refold.verdict import layer_columns as accuracy_columns
+from refold.verdict import summary
 
 
 @click.command(name="inspect")
@@ -19,9 +22,12 @@ from refold.console import OUT
 def command(model: Path, shapes: tuple[str, ...]) -> int:
     """Show a model's layers, cost and recalibration sites, or what will not compile.
 
-    A terminal gets what fits, a file or pipe everything. Exits 2 where the model
-    does not compile.
+    Of a compiled model, a directory: how accurate each of its layers is. A terminal
+    gets what fits, a file or pipe everything. Exits 2 where the model does not compile.
     """
+    if (model / MANIFEST).is_file():
+        _show_accuracy(load_artefact(model), OUT.width if OUT.is_terminal else None)
+        return 0
     inspection = inspect_model(model, shapes)
     for problem in inspection.problems:
         click.echo(f"will not compile: {problem}", err=True)
@@ -29,6 +35,14 @@ def command(model: Path, shapes: tuple[str, ...]) -> int:
         return 2
     _show(inspection, OUT.width if OUT.is_terminal else None)
     return 0
+
+
+def _show_accuracy(artefact: Artefact, width: int | None) -> None:
+    manifest, accuracy = artefact.manifest, artefact.manifest.accuracy
+    click.echo(f"{artefact.path}: {manifest.model.name}, compiled by {manifest.refold}")
+    click.echo("\n".join(table(accuracy_columns(accuracy.layers), width)))
+    what = "class" if len(manifest.output.shape) == 1 else "largest output"
+    click.echo("\n".join(summary(accuracy, manifest.options, what=what)))
 
 
 def _show(inspection: Inspection, width: int | None) -> None:

@@ -7,6 +7,8 @@ from typing import Literal
 
 import click
 
+from refoldc.artefact import LAYERS
+
 from refold.cli import INTERRUPTED
 from refold.cli.options import FILE, FOLDER, board_option
 from refold.console import show_result, watching
@@ -77,6 +79,14 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
     default=True,
     help="Compare every reply with the host model bit for bit (default).",
 )
+@click.option(
+    "--dump-layers",
+    type=click.IntRange(1),
+    default=None,
+    metavar="N",
+    help="First fetch every layer's output for N images and compare it with the host "
+    "model; exits 1 naming the first tensor that differs.",
+)
 def command(
     artefact: Path,
     data: str,
@@ -98,6 +108,7 @@ def command(
     junit_file: Path | None,
     fail_under: tuple[str, ...],
     check: bool,
+    dump_layers: int | None,
 ) -> int:
     """Stream images through a board's firmware and score the replies.
 
@@ -123,6 +134,7 @@ def command(
             seed=seed,
         ),
         check=check,
+        dump_layers=dump_layers or 0,
         fail_under=fail_under,
         output=output,
     )
@@ -133,6 +145,9 @@ def command(
         result = run(artefact, options, watch=watch)
     save(result, json_file=json_file, html_file=html_file, junit_file=junit_file)
     show_result(result)
+    if dump_layers and result.verdict != "infra":
+        file = artefact / "build" / board / LAYERS
+        click.echo(f"layer outputs, all equal to the host model's: {file}")
     return exit_code(result)
 
 

@@ -1,0 +1,167 @@
+"""The first words of a chip that was just flashed, and why there may be none."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import serial
+from serial.tools import list_ports
+
+from refold.device import Device
+from refold.errors import InfraError, UserError
+from refold.link import Link, open_link
+from refold.protocol import Hello
+
+ROM_BAUD = 115200
+"""At which a chip's ROM speaks after a reset."""
+RESET_S = 0.5
+"""How long RESET is held: longer than esptool does, for slow reset circuits."""
+BOOT_LOG_S = 1.5
+"""How long the boot log is listened to."""
+_SHOWN_CHARACTERS = 160
+
+_DOWNLOAD = "waiting for download"
+_REASONS = {
+    _DOWNLOAD: (
+        "the chip stays in download mode: release BOOT (GPIO0 must not be held low), "
+        "press RESET (EN) or power-cycle the board, and go on with 'refold run'"
+    ),
+    "invalid header": (
+        "its ROM finds no bootloader in flash: the images or their offsets are wrong; "
+        "build again with 'refold build', then flash again"
+    ),
+    "No bootable app": (
+        "its bootloader finds no program: the app's image or its offset is wrong; "
+        "build again with 'refold build', then flash again"
+    ),
+}
+
+_logger = logging.getLogger(__name__)
+
+
+class Boot:
+    """A chip that restarts with new firmware.
+
+    Made before the restart: a USB chip vanishes then and may come back under
+    another name, with the same serial number.
+
+    Args:
+        port: Where it is now.
+        baud: Of the firmware's link.
+        build_hash: What the firmware must report; None takes any.
+        wait_s: Longest wait for it.
+        leave_download: Restarts a chip at a port that stays in its bootloader.
+    """
+
+    def __init__(
+        self,
+        port: str,
+        baud: int,
+        build_hash: str | None,
+        *,
+        wait_s: float,
+        leave_download: Callable[[str], None] = lambda _port: None,
+    ) -> None:
+        self._port = port
+        self._baud = baud
+        self._build_hash = build_hash
+        self._wait_s = wait_s
+        self._leave_download = leave_download
+        self._usb = _usb_number(port)
+
+    def await_hello(self) -> Hello:
+        """Wait for the firmware; where it is silent, reset the chip and wait again.
+
+        Raises:
+            UserError: Other firmware answers.
+            InfraError: None does; the message has what the boot log tells.
+        """
+        try:
+            return self._hello()
+        except InfraError as error:
+            _logger.info("%s: %s", self._port, error)
+        port = self._where()
+        said = boot_log(port)
+        if _DOWNLOAD in said:
+            self._leave_download(port)
+        try:
+            return self._hello()
+        except InfraError as error:
+            raise InfraError(
+                f"{error.found}; the images were written and verified, but "
+                f"{_diagnosis(said)}"
+            ) from None
+
+    def _hello(self) -> Hello:
+        end = time.monotonic() + self._wait_s
+        with self._open(end) as link:
+            return Device(
+                link,
+                build_hash=self._build_hash,
+                remedy="the images were written and verified, but the chip starts "
+                "others: erase it with 'esptool erase-flash', then flash again",
+                hello_s=max(1.0, end - time.monotonic()),
+            ).hello()
+
+    def _open(self, end: float) -> Link:
+        while True:
+            try:
+                return open_link(self._where(), baud=self._baud)
+            except UserError as error:
+                if time.monotonic() > end:
+                    raise InfraError(
+                        f"{error} (it was there before the chip restarted)"
+                    ) from None
+                time.sleep(0.1)
+
+    def _where(self) -> str:
+        """The port's name, which may have changed."""
+        named = (p.device for p in _usb_ports() if p.serial_number == self._usb)
+        return next(named, self._port) if self._usb else self._port
+
+
+def _usb_ports() -> list[list_ports.ListPortInfo]:
+    return list(list_ports.comports())
+
+
+def _usb_number(port: str) -> str | None:
+    return next((p.serial_number for p in _usb_ports() if p.device == port), None)
+
+
+def boot_log(port: str) -> str:
+    """Restart the chip by its reset line and return what its ROM says.
+
+    Where the port has no such line, what is said anyway; empty where the port is gone.
+    """
+    try:
+        with serial.serial_for_url(port, baudrate=ROM_BAUD, timeout=0.1) as line:
+            line.dtr = False  # BOOT released
+            line.rts = True  # RESET pressed
+            time.sleep(RESET_S)
+            line.rts = False
+            end = time.monotonic() + BOOT_LOG_S
+            said = b""
+            while time.monotonic() < end:
+                said += line.read(256)
+    except (OSError, ValueError):
+        return ""
+    return said.decode("ascii", "replace")
+
+
+def _diagnosis(said: str) -> str:
+    """What to do about a chip that starts with these words."""
+    for words, reason in _REASONS.items():
+        if words in said:
+            return reason
+    last = " ".join(said.split())[-_SHOWN_CHARACTERS:]
+    if last:
+        return (
+            f"the firmware does not answer; the boot log ends with '{last}': a panic "
+            "or a reset loop is the firmware's; else check that its link is this port"
+        )
+    return (
+        "the chip is silent: press RESET (EN) or power-cycle the board, check that "
+        "the firmware's link (UART or USB) is this port, and try 'refold run'"
+    )

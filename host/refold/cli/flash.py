@@ -1,0 +1,98 @@
+"""``refold flash``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from refold.boards import Board, Flash, load_board
+from refold.build import build
+from refold.cli.options import FOLDER, board_option
+from refold.console import watching
+from refold.errors import UserError
+from refold.flash import Flashed, flash, flash_settings
+from refold.images import FLASH_FILE, FlashImages, Image, read_images
+from refold.pio_upload import upload
+
+
+@click.command(name="flash")
+@click.argument("artefact", metavar="DIR", type=FOLDER)
+@board_option
+@click.option("--port", required=True, metavar="URL", help="Where the board is.")
+@click.option(
+    "--image",
+    "files",
+    multiple=True,
+    metavar="FILE@OFFSET",
+    help="Write this instead of what the build lists; repeatable.",
+)
+def command(artefact: Path, board: str, port: str, files: tuple[str, ...]) -> int:
+    """Put a compiled model's firmware on a board, and wait until it answers.
+
+    Builds it where it is missing. Only images that differ from the board's flash are
+    written; each is verified there. Exits 3 where the chip or its firmware cannot be
+    reached.
+    """
+    target = load_board(board)
+    settings = flash_settings(target)
+    with watching() as watch:
+        if settings.method == "platformio" and not files:
+            hello = upload(artefact, target, port, watch=watch)
+            text = f"{port}: uploaded by PlatformIO"
+        else:
+            directory, images = choose(artefact, target, settings, files)
+            flashed = flash(directory, images, target, port, watch=watch)
+            hello, text = flashed.hello, summary(flashed, port)
+    click.echo(text)
+    click.echo(f"the firmware answers: {hello.chip}, build {hello.build_hash}")
+    return 0
+
+
+def choose(
+    artefact: Path, board: Board, settings: Flash, files: tuple[str, ...]
+) -> tuple[Path, FlashImages]:
+    """What to write: ``files``, or the build's images; and where their paths begin."""
+    if files:
+        named = tuple(parse_image(text) for text in files)
+        return Path(), FlashImages(chip=settings.chip, build_hash="", images=named)
+    directory = build_directory(artefact, board)
+    return directory, read_images(directory)
+
+
+def build_directory(artefact: Path, board: Board) -> Path:
+    """Where the firmware for a board is, built if it is missing."""
+    directory = artefact / "build" / board.id
+    if not (directory / FLASH_FILE).is_file():
+        build(artefact, board)
+    return directory
+
+
+def parse_image(text: str) -> Image:
+    """Read ``FILE@OFFSET``; the offset is decimal, or hexadecimal after 0x.
+
+    Raises:
+        UserError: It is written otherwise, or the file is missing or empty.
+    """
+    file, _, offset = text.rpartition("@")
+    try:
+        image = Image(offset=int(offset, 0), file=file)
+    except ValueError:
+        image = Image(offset=-1, file=file)
+    if image.offset < 0:
+        raise UserError(
+            f"--image {text}: expected FILE@OFFSET, such as app.bin@0x10000"
+        )
+    if not Path(file).is_file() or Path(file).stat().st_size == 0:
+        raise UserError(f"--image {text}: {file} is missing or empty; correct the path")
+    return image
+
+
+def summary(flashed: Flashed, port: str) -> str:
+    """What was written, for people."""
+    done = flashed.done
+    after = f", after {flashed.failures}" if flashed.failures else ""
+    return (
+        f"{port}: chip {done.mac}: {done.written} images written and verified at "
+        f"{flashed.baud} baud{after}; {done.unchanged} unchanged"
+    )

@@ -1,0 +1,107 @@
+"""PlatformIO builds and uploads, for boards whose file says so.
+
+It compiles first, so that a fault of the sources and a fault of the line are told
+apart, and works within the artefact: nothing is left in the project's folder.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from refold.board_session import hold
+from refold.boards import Board
+from refold.boot import Boot
+from refold.errors import InfraError, UserError
+from refold.images import FLASH_FILE, read_images
+from refold.protocol import Hello
+from refold.resources import resource
+from refold.watch import Watch
+from refold.wire import open_wire
+
+BUILD_S = 3600.0
+"""The first build downloads the toolchain."""
+UPLOAD_S = 600.0
+HELLO_S = 15.0
+_SHOWN_LINES = 12
+
+_logger = logging.getLogger(__name__)
+
+
+def upload(artefact: Path, board: Board, port: str, *, watch: Watch) -> Hello:
+    """Build and upload with the board's PlatformIO environment, await the firmware.
+
+    Args:
+        artefact: Compiled model.
+        board: With an environment in its toolchain.
+        port: As PlatformIO takes it: a device path or COM port.
+        watch: Told what is done.
+
+    Raises:
+        UserError: PlatformIO or the port is missing, or the build fails.
+        InfraError: The upload fails, or no firmware answers.
+    """
+    if importlib.util.find_spec("platformio") is None:
+        raise UserError("PlatformIO is not installed; run pip install 'refold[hw]'")
+    watch.stage(f"PlatformIO builds {board.toolchain.env}")
+    code, said = _pio(artefact, board, timeout_s=BUILD_S)
+    if code != 0:
+        raise UserError(f"PlatformIO cannot build {board.toolchain.env}:\n{said}")
+    with hold(port):
+        open_wire(port, baud=board.link.baud).close()
+        boot = Boot(port, board.link.baud, _build_hash(artefact, board), wait_s=HELLO_S)
+        watch.stage(f"PlatformIO uploads to {port}")
+        target = ("--target", "upload", "--upload-port", port)
+        code, said = _pio(artefact, board, *target, timeout_s=UPLOAD_S)
+        if code != 0:
+            raise InfraError(
+                f"port {port}: PlatformIO cannot upload:\n{said}\n"
+                "check cable and port; hold BOOT while it connects"
+            )
+        watch.stage(f"{port}: waiting for the firmware's hello")
+        return boot.await_hello()
+
+
+def _build_hash(artefact: Path, board: Board) -> str | None:
+    """What the build says that it made; None where it says nothing."""
+    directory = artefact / "build" / board.id
+    if (directory / FLASH_FILE).is_file():
+        return read_images(directory).build_hash
+    return None
+
+
+def _pio(
+    artefact: Path, board: Board, *options: str, timeout_s: float
+) -> tuple[int, str]:
+    """Run the environment; return exit code and last lines."""
+    project = resource("platformio.ini").parent
+    command = [sys.executable, "-m", "platformio", "run"]
+    command += ["--project-dir", str(project), "--environment", board.toolchain.env]
+    command += options
+    _logger.debug("%s", shlex.join(command))
+    workspace = artefact.resolve() / "build" / board.id / "platformio"
+    environment = {
+        "REFOLD_ARTEFACT": str(artefact.resolve()),
+        "PLATFORMIO_WORKSPACE_DIR": str(workspace),
+    }
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+            env={**os.environ, **environment},
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return 1, f"no end after {timeout_s:.0f} s"
+    _logger.debug("%s", done.stdout)
+    return done.returncode, "\n".join(done.stdout.strip().splitlines()[-_SHOWN_LINES:])

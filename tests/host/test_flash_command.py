@@ -1,0 +1,183 @@
+"""``refold flash``: what it takes, says and exits with."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from chip import Chip, bootloader, read_flash
+from virtual_device import BUILD, Script, VirtualDevice
+
+from refold import boards
+from refold.boards import list_boards
+from refold.cli import status
+from refold.images import FlashImages, Image, write_images
+from refold.resources import boards_dir
+
+BOARD = "esp32s3-devkitc-1"
+FAKE_PIO = """
+import json, os, sys
+from pathlib import Path
+
+step = "upload" if "--target" in sys.argv else "build"
+work = Path(os.environ["PLATFORMIO_WORKSPACE_DIR"])
+work.mkdir(parents=True, exist_ok=True)
+(work / f"{step}.json").write_text(json.dumps(sys.argv[1:]))
+print(f"{step} of {os.environ['REFOLD_ARTEFACT']}")
+sys.exit(os.environ.get("FAKE_PIO_FAILS") == step)
+"""
+
+
+@pytest.fixture
+def artefact(tmp_path: Path) -> Path:
+    """Return a compiled model's folder with a build for the ESP32-S3 in it."""
+    folder = tmp_path / "model.refold"
+    directory = folder / "build" / BOARD
+    directory.mkdir(parents=True)
+    (directory / "app.bin").write_bytes(bytes(range(200)))
+    listed = (Image(offset=0x10000, file="app.bin"),)
+    images = FlashImages(chip="esp32s3", build_hash=BUILD.hex(), images=listed)
+    write_images(directory, images)
+    return folder
+
+
+def flash_command(artefact: Path, port: str, *more: str, board: str = BOARD) -> int:
+    """Run the command line."""
+    return status(["flash", str(artefact), "--board", board, "--port", port, *more])
+
+
+def test_it_writes_what_the_build_lists(
+    artefact: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says which chip, how many images, which rate, and who answers."""
+    with (
+        bootloader(tmp_path) as mock,
+        VirtualDevice(tcp=True) as device,
+        Chip(mock, device) as chip,
+    ):
+        code = flash_command(artefact, chip.url)
+        assert bytes(range(200)) == read_flash(mock, 0x10000, 200)
+    said = capsys.readouterr().out
+    assert (0, True) == (code, f"answers: virtual, build {BUILD.hex()}" in said)
+    assert "1 images written and verified at 921600 baud; 0 unchanged" in said
+
+
+def test_it_writes_named_files(artefact: Path, tmp_path: Path) -> None:
+    """Prebuilt images need no build; any firmware may answer."""
+    file = tmp_path / "a@b.bin"
+    file.write_bytes(b"prebuilt" * 9)
+    other = VirtualDevice(Script(build_hash=bytes(8)), tcp=True)
+    with bootloader(tmp_path) as mock, other, Chip(mock, other) as chip:
+        assert 0 == flash_command(artefact, chip.url, "--image", f"{file}@0x8000")
+        assert b"prebuilt" * 9 == read_flash(mock, 0x8000, 72)
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        ("app.bin", "expected FILE@OFFSET, such as app.bin@0x10000"),
+        ("app.bin@here", "expected FILE@OFFSET"),
+        ("app.bin@-4", "expected FILE@OFFSET"),
+        ("app.bin@0", "app.bin is missing or empty; correct the path"),
+    ],
+)
+def test_a_bad_image_is_refused(
+    image: str, message: str, artefact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the port is touched."""
+    assert 2 == flash_command(artefact, "/dev/none", "--image", image)
+    assert message in capsys.readouterr().err
+
+
+def test_a_spawned_board_is_not_flashed(
+    artefact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message says what starts its firmware."""
+    assert 2 == flash_command(artefact, "/dev/none", board="native")
+    assert "board native is not flashed: 'refold run'" in capsys.readouterr().err
+
+
+def test_old_or_missing_esptool_is_told(
+    artefact: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the command that installs the right one."""
+    monkeypatch.setattr("refold.esptool.metadata.version", lambda _: "4.8.1")
+    assert 2 == flash_command(artefact, "/dev/none")
+    words = (
+        "esptool 4.8.1: flashing needs esptool>=5.2,<6; run pip install 'refold[hw]'"
+    )
+    assert words in capsys.readouterr().err
+
+
+# --- PlatformIO --------------------------------------------------------------------
+
+
+@pytest.fixture
+def pio_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let PlatformIO flash the board, and put a PlatformIO of ours first."""
+    package = tmp_path / "modules/platformio"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(FAKE_PIO)
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    folder = tmp_path / "boards"
+    shutil.copytree(boards_dir(), folder)
+    file = folder / f"{BOARD}.toml"
+    file.write_text(file.read_text().replace('"esptool"', '"platformio"'))
+    monkeypatch.setattr(boards, "boards_dir", lambda: folder)
+    return next(board.toolchain.env for board in list_boards() if board.id == BOARD)
+
+
+def test_platformio_builds_then_uploads(
+    artefact: Path, pio_board: str, repo_root: Path
+) -> None:
+    """In the board's environment, within the artefact; then the firmware is awaited."""
+    with VirtualDevice(tcp=True) as device, Chip(1, device) as chip:
+        assert 0 == flash_command(artefact, chip.url)
+    work = artefact / "build" / BOARD / "platformio"
+    run = ["run", "--project-dir", str(repo_root), "--environment", pio_board]
+    assert run == json.loads((work / "build.json").read_text())
+    to = ["--target", "upload", "--upload-port", chip.url]
+    assert [*run, *to] == json.loads((work / "upload.json").read_text())
+
+
+@pytest.mark.parametrize(("step", "code"), [("build", 2), ("upload", 3)])
+def test_platformios_failures_are_told_apart(
+    step: str,
+    code: int,
+    artefact: Path,
+    pio_board: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Sources that do not compile are the user's, a line that fails is not."""
+    monkeypatch.setenv("FAKE_PIO_FAILS", step)
+    with VirtualDevice(tcp=True) as device, Chip(1, device) as chip:
+        assert code == flash_command(artefact, chip.url)
+    assert f"{step} of {artefact.resolve()}" in capsys.readouterr().err
+    assert [] == device.heard
+
+
+def test_platformio_knows_the_options(pio_options: str) -> None:
+    """Those that the fake takes without a look."""
+    options = ("--project-dir", "--environment", "--target", "--upload-port")
+    assert [] == [option for option in options if option not in pio_options]
+
+
+@pytest.fixture
+def pio_options() -> str:
+    """Return what the real PlatformIO says of ``run``."""
+    if importlib.util.find_spec("platformio") is None:
+        words = "no platformio (pip install platformio)"
+        if os.environ.get("CI"):
+            pytest.fail(words)
+        pytest.skip(words)
+    command = [sys.executable, "-m", "platformio", "run", "--help"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
