@@ -120,6 +120,7 @@ def _convert(builder: Builder, nodes: Iterable[OnnxNode]) -> list[RefoldcError]:
             _check(node, builder.opset)
             if not unknown.isdisjoint(node.inputs):
                 unknown.update(node.outputs)
+                _importer(node)
             elif not fold_constant(builder, node):
                 _importer(node)(builder, node)
             elif node.op == "DequantizeLinear":

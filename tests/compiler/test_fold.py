@@ -9,7 +9,8 @@ from models import ModelBuilder, small_classifier
 from onnx import numpy_helper
 
 from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.fold import LEAST_SIGMA, fold
+from refoldc.fold import fold
+from refoldc.fold_affine import LEAST_SIGMA
 from refoldc.importer import import_proto
 from refoldc.ir import BnShape, Bounds, Clamp, Conv, Dense, Graph, Pool
 from refoldc.ports import Output

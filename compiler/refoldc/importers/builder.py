@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,8 +17,8 @@ from refoldc.importers.values import (
     VECTOR,
     Axes,
     OnnxNode,
-    Order,
     Value,
+    elements,
 )
 from refoldc.importers.views import LAYOUTS, axis_index, is_whole
 from refoldc.ir import F32, F64, I64, Flatten, Pads, Pick
@@ -309,29 +308,3 @@ def _taken(node: OnnxNode, value: Value, index: Mapping[int, I64]) -> Value:
             raise node.refuse("pads a tensor of many axes", "pad it before reshaping")
         positions = positions.take(taken, axis)
     return value.seen_as(positions, node)
-
-
-def per_channel(node: OnnxNode, array: NDArray[Any], channels: int, what: str) -> F64:
-    """Check and widen a vector with one number a channel."""
-    if array.shape != (channels,):
-        raise BadModel(
-            f"{node.where}: its {what} has shape {list(array.shape)}, expected "
-            f"[{channels}]: the model contradicts itself"
-        )
-    return array.astype(np.float64)
-
-
-def reorder(array: NDArray[Any], order: Order | None) -> NDArray[Any]:
-    """Bring the last axis from ONNX's order to the stored one."""
-    if order is None:
-        return array
-    dims, axes = order
-    lead = array.ndim - 1
-    split = array.reshape(*array.shape[:-1], *dims)
-    moved = split.transpose(*range(lead), *(lead + i for i in np.argsort(axes)))
-    return np.ascontiguousarray(moved).reshape(array.shape)
-
-
-def elements(dims: Sequence[int]) -> int:
-    """How many numbers a tensor of these dimensions holds."""
-    return math.prod(dims)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, per_channel, reorder
+from refoldc.importers.builder import Builder
 from refoldc.importers.geometry import window
 from refoldc.importers.registry import operator
-from refoldc.importers.values import OnnxNode, Value
+from refoldc.importers.values import OnnxNode, Value, per_channel, reorder
 from refoldc.ir import F32, BatchNorm, Conv, Pads
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, reorder
+from refoldc.importers.builder import Builder
 from refoldc.importers.registry import operator
-from refoldc.importers.values import CHANNELS, OnnxNode, Value
+from refoldc.importers.values import CHANNELS, OnnxNode, Value, reorder
 from refoldc.importers.views import LAYOUTS
 from refoldc.ir import F32, Conv, Dense
 

@@ -7,10 +7,10 @@ import onnx
 
 from refoldc.errors import BadModel
 from refoldc.formula import Call, X, constant
-from refoldc.importers.builder import Builder, elements
+from refoldc.importers.builder import Builder
 from refoldc.importers.pointwise import apply
 from refoldc.importers.registry import operator
-from refoldc.importers.values import UNSTORED, VECTOR, OnnxNode, Value
+from refoldc.importers.values import UNSTORED, VECTOR, OnnxNode, Value, elements
 from refoldc.ir import Bounds, Clamp, Final
 from refoldc.ports import Ending
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from refoldc.errors import UnsupportedOp
 from refoldc.formula import Call, Constant, Formula, X, constant
-from refoldc.importers.builder import Builder, reorder
+from refoldc.importers.builder import Builder
 from refoldc.importers.registry import operator
-from refoldc.importers.values import UNSTORED, VECTOR, OnnxNode, Value
+from refoldc.importers.values import UNSTORED, VECTOR, OnnxNode, Value, reorder
 from refoldc.importers.views import LAYOUTS
 from refoldc.ir import F32, Add, Mul, Pointwise, Stored
 

@@ -7,9 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, elements
+from refoldc.importers.builder import Builder
 from refoldc.importers.registry import operator
-from refoldc.importers.values import DEFAULT_AXES, UNSTORED, VECTOR, OnnxNode, Value
+from refoldc.importers.values import (
+    DEFAULT_AXES,
+    UNSTORED,
+    VECTOR,
+    OnnxNode,
+    Value,
+    elements,
+)
 from refoldc.ir import Flatten, Shape
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, per_channel
+from refoldc.importers.builder import Builder
 from refoldc.importers.geometry import Pair, pair
 from refoldc.importers.registry import operator
-from refoldc.importers.values import OnnxNode, Value
+from refoldc.importers.values import OnnxNode, Value, per_channel
 from refoldc.ir import F32, I64, Conv, Pads
 
 
@@ -117,10 +117,13 @@ def _cut(node: OnnxNode, whole: tuple[int, ...], same: tuple[int, ...]) -> list[
         wanted = same
     if wanted is not None:
         target = (1, *wanted)[-2:] if len(wanted) < 3 else tuple(wanted[-2:])
-        totals = [max(0, whole[i] - int(target[i])) for i in (0, 1)]
-        less = [total // 2 for total in totals]
-        pairs = [(a, total - a) for a, total in zip(less, totals, strict=True)]
-        return pairs if mode == "SAME_UPPER" else [(b, a) for a, b in pairs]
+        totals = [whole[i] - int(target[i]) for i in (0, 1)]
+        # Where more is wanted than there is, ONNX Runtime adds it at the end.
+        less = [total // 2 if total > 0 else total for total in totals]
+        more = [total - a for total, a in zip(totals, less, strict=True)]
+        if mode == "SAME_UPPER" and min(totals) >= 0:
+            return list(zip(less, more, strict=True))
+        return list(zip(more, less, strict=True))
     if mode == "VALID":
         return [(0, 0), (0, 0)]
     pads = [int(p) for p in node.attributes.get("pads", (0, 0, 0, 0))]

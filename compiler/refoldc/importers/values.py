@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.ir import I64, Pads, Shape
+from refoldc.ir import F64, I64, Pads, Shape
 
 NO_PADS: Pads = (0, 0, 0, 0)
 
@@ -186,3 +187,29 @@ class Value:
             stored=self.stored_shape,
             view_node=node.name,
         )
+
+
+def per_channel(node: OnnxNode, array: NDArray[Any], channels: int, what: str) -> F64:
+    """Check and widen a vector with one number a channel."""
+    if array.shape != (channels,):
+        raise BadModel(
+            f"{node.where}: its {what} has shape {list(array.shape)}, expected "
+            f"[{channels}]: the model contradicts itself"
+        )
+    return array.astype(np.float64)
+
+
+def reorder(array: NDArray[Any], order: Order | None) -> NDArray[Any]:
+    """Bring the last axis from ONNX's order to the stored one."""
+    if order is None:
+        return array
+    dims, axes = order
+    lead = array.ndim - 1
+    split = array.reshape(*array.shape[:-1], *dims)
+    moved = split.transpose(*range(lead), *(lead + i for i in np.argsort(axes)))
+    return np.ascontiguousarray(moved).reshape(array.shape)
+
+
+def elements(dims: Sequence[int]) -> int:
+    """How many numbers a tensor of these dimensions holds."""
+    return prod(dims)
