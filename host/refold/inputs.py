@@ -12,22 +12,24 @@ from refoldc.ir import Quant
 from refoldc.manifest import InputRecord
 
 
-def model_input(spec: InputRecord, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+def model_input(spec: InputRecord, images: NDArray[Any]) -> NDArray[np.float32]:
     """Return images as the float model takes them, normalised, channels last.
 
     Args:
         spec: The manifest's ``input``.
-        images: Pixels [N, H, W, C].
+        images: Pixels [N, H, W, C], or float32 values of the input tensor [N, ...].
     """
+    if images.dtype == np.float32:
+        return images
     return normalised(images, spec.mean, spec.std)
 
 
-def device_input(spec: InputRecord, images: NDArray[np.uint8]) -> NDArray[Any]:
+def device_input(spec: InputRecord, images: NDArray[Any]) -> NDArray[Any]:
     """Return images [N, ...] as the device takes them: uint8 pixels, or int8.
 
     Args:
         spec: The manifest's ``input``.
-        images: Pixels [N, H, W, C].
+        images: As for :func:`model_input`; pixels where the device takes those.
     """
     if spec.mode == "pixels":
         return np.ascontiguousarray(images)

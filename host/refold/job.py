@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from refoldc.artefact import Artefact, load_artefact
 from refoldc.manifest import OutputRecord
 
@@ -84,6 +86,11 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
         shape=tuple(manifest.input.shape),
         classes=_classes(output),
     )
+    if manifest.input.mode == "pixels" and data.images.dtype != np.uint8:
+        raise UserError(
+            f"{options.data} holds {data.images.dtype} values, the model in {path} "
+            "takes pixels: give uint8, or compile it with --input tensor"
+        )
     streams = _streams(data, corruptions, options.severity)
     bounds.check_bounds(
         limits,
