@@ -140,7 +140,9 @@ def measure(network: Network) -> Iterator[Row]:
             )
             held_out = images[CALIBRATION_IMAGES:]
             found = compare(folded, made.qgraph, held_out, options.for_input(shape))
-            yield Row(way, found.output_db, found.agreement, *scores(made, network))
+            row = Row(way, found.output_db, found.agreement, *scores(made, network))
+            print(network.title, row, flush=True)
+            yield row
 
 
 def scores(made: Artefact, network: Network) -> tuple[float, float]:

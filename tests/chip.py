@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -78,7 +78,7 @@ class Chip:
         connections: To the bootloader so far.
     """
 
-    bootloader_port: int
+    bootloader_port: str
     firmware: VirtualDevice | None = None
     faults: Sequence[Fault] = ()
     always: Fault | None = None
@@ -105,8 +105,8 @@ class Chip:
         for thread in self._threads:
             thread.join(START_S)
 
-    def _start(self, work: object, *arguments: object) -> None:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)  # type: ignore[arg-type]
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -124,7 +124,7 @@ class Chip:
                 planned = self.faults[number : number + 1] or (self.always,)
                 self._join(host, first, self.bootloader_port, planned[0])
             elif first and self.firmware and self.connections >= self.awake_after:
-                port = int(self.firmware.url.rpartition(":")[2])
+                port = self.firmware.url.rpartition(":")[2]
                 self._join(host, first, port, None)
             elif first:
                 while host.recv(4096):
@@ -141,7 +141,7 @@ class Chip:
         return host.recv(65536)
 
     def _join(
-        self, host: socket.socket, first: bytes, port: int, fault: Fault | None
+        self, host: socket.socket, first: bytes, port: str, fault: Fault | None
     ) -> None:
         """Carry bytes both ways until either side ends."""
         with socket.create_connection(("127.0.0.1", port)) as chip:
@@ -193,7 +193,7 @@ BLOCK = 64
 """Most bytes that the ROM reads from its flash at once."""
 
 
-def read_flash(bootloader_port: int, offset: int, size: int) -> bytes:
+def read_flash(bootloader_port: str, offset: int, size: int) -> bytes:
     """Return what lies in the mock's flash, in the ROM's own words.
 
     Source: Espressif, esptool documentation, "Serial Protocol".
@@ -222,15 +222,18 @@ def _frame(answers: BinaryIO) -> bytes:
 
 
 @contextlib.contextmanager
-def bootloader(folder: Path, *, chip: str = "esp32s3") -> Iterator[int]:
-    """Run a fresh mock bootloader; yield its TCP port."""
+def bootloader(
+    folder: Path, *, chip: str = "esp32s3", pty: bool = False
+) -> Iterator[str]:
+    """Run a fresh mock bootloader; yield its TCP port, or the path of its pty."""
     if importlib.util.find_spec("esp32_mock_bootloader") is None:
         words = "no esp32-mock-bootloader (the test extra brings it)"
         if os.environ.get("CI"):
             pytest.fail(words)
         pytest.skip(words)
     named = folder / "port"
-    arguments = ("--chip", chip, "--port", "0", "--port-file", str(named))
+    way = ("--pty",) if pty else ("--port", "0")
+    arguments = ("--chip", chip, *way, "--port-file", str(named))
     process = subprocess.Popen(
         [sys.executable, "-m", "esp32_mock_bootloader.cli", "run", *arguments],
         stdout=subprocess.DEVNULL,
@@ -242,7 +245,7 @@ def bootloader(folder: Path, *, chip: str = "esp32s3") -> Iterator[int]:
             assert process.poll() is None, "the mock bootloader ended"
             assert time.monotonic() < end, "the mock bootloader names no port"
             time.sleep(0.02)
-        yield int(named.read_text())
+        yield named.read_text()
     finally:
         process.kill()
         process.wait()

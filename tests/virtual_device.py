@@ -155,7 +155,7 @@ class VirtualDevice:
         script = self.script
         sizes = (script.input_bytes, script.outputs, 3, 2, script.window, 8192)
         values = (script.abi, script.build_hash, MODEL, b"virtual", 1, 7)
-        memory = (1000, len(self.state), 0, 0)
+        memory = (1000, len(self.state), 0, 0, 0, 0, 0)
         self._send(encode("hello", frame.sequence, *values, *sizes, *memory))
 
     def _on_configure(self, frame: Frame) -> None:

@@ -21,7 +21,8 @@ class LayerAccuracy(msgspec.Struct, frozen=True, kw_only=True):
         sqnr_db: Signal to noise against the float network, in dB.
         own_sqnr_db: Against the float layer on equal inputs, in dB.
         saturated: Percentage of float values that int8 cannot reach.
-        worst_channels: The channels with most noise, at most three.
+        worst_channels: The channels with most noise of their own relative to their
+            signal, at most three.
     """
 
     layer: str

@@ -24,6 +24,8 @@ BATCH = 8
 MOST_DB = 99.0
 """Stands for any ratio beyond, and for a layer without noise."""
 WORST = 3
+DEAD = 1e-6
+"""A channel with less of the largest channel's energy is not among the worst."""
 
 Tensors = Mapping[str, F32]
 
@@ -88,12 +90,12 @@ def layer_tensors(
 
 @dataclass(frozen=True, eq=False)
 class _Totals:
-    """Sums over images and positions; noise per channel, [C]."""
+    """Energies over images and positions, [C] each, and counts of values."""
 
-    signal: float
+    signal: F64
     noise: F64
-    own_signal: float
-    own_noise: float
+    own_signal: F64
+    own_noise: F64
     beyond: int
     count: int
 
@@ -102,13 +104,15 @@ class _Totals:
         return _Totals(*(mine + more for mine, more in pairs))
 
     def record(self, name: str) -> LayerAccuracy:
-        worst = np.argsort(-self.noise, kind="stable")[:WORST]
+        live = np.flatnonzero(self.own_signal > DEAD * self.own_signal.max())
+        shares = self.own_noise[live] / self.own_signal[live]
+        worst = live[np.argsort(-shares, kind="stable")][:WORST]
         return LayerAccuracy(
             layer=name,
-            sqnr_db=decibel(self.signal, float(self.noise.sum())),
-            own_sqnr_db=decibel(self.own_signal, self.own_noise),
+            sqnr_db=decibel(self.signal.sum(), self.noise.sum()),
+            own_sqnr_db=decibel(self.own_signal.sum(), self.own_noise.sum()),
             saturated=100 * self.beyond / self.count,
-            worst_channels=tuple(int(c) for c in worst if self.noise[c] > 0),
+            worst_channels=tuple(int(c) for c in worst if self.own_noise[c] > 0),
         )
 
 
@@ -184,14 +188,13 @@ class _Comparison:
         self, name: str, wanted: Tensors, own: Tensors, real: Tensors
     ) -> _Totals:
         quant = self.graph.quants[name]
-        noise = _energy(real[name] - wanted[name])
         low, high = (quant.scale * (q - quant.zero_point) for q in (-128.5, 127.5))
         beyond = (wanted[name] < low) | (wanted[name] > high)
         return _Totals(
-            signal=float(_energy(wanted[name]).sum()),
-            noise=noise,
-            own_signal=float(_energy(own[name]).sum()),
-            own_noise=float(_energy(real[name] - own[name]).sum()),
+            signal=_energy(wanted[name]),
+            noise=_energy(real[name] - wanted[name]),
+            own_signal=_energy(own[name]),
+            own_noise=_energy(real[name] - own[name]),
             beyond=0 if name in self.logits else int(beyond.sum()),
             count=wanted[name].size,
         )

@@ -6,6 +6,7 @@ One ``render_*`` function a section; the structs they fill in are those of
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -32,6 +33,9 @@ from refoldc.serialise import graph_hash
 from refoldc.softmax import softmax_table
 
 Fields = Iterator[tuple[str, str]]
+
+COMMENT_WIDTH = 92
+"""Behind the star of a comment, as wide as the arrays."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,20 @@ def render_stamp(graph: QGraph, stamp: Stamp) -> str:
         f"model    {stamp.model}",
         f"sha256   {stamp.sha256}",
         f"network  {graph_hash(graph).hex()}",
-        f"options  {stamp.options}",
+        *_wrapped(f"options  {stamp.options}", "         "),
     )
     return "/*\n" + "".join(f" * {c_comment(s)}".rstrip() + "\n" for s in lines) + " */"
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    """Cut into the lines of a comment, between words only."""
+    return textwrap.wrap(
+        text,
+        COMMENT_WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def render_header(graph: QGraph, memory: Memory, stamp: Stamp) -> Iterator[str]:
@@ -152,7 +167,7 @@ def render_title(index: int, layer: QLayer, graph: QGraph, plan: Plan) -> str:
     places = " + ".join(str(plan.offsets[name]) for name in layer.inputs)
     lines = (
         f"{index}: {OPERATORS[type(layer)].kind(layer)} {layer.name}",
-        f"   from {', '.join(layer.onnx_nodes) or '(unnamed)'}",
+        *_wrapped(f"   from {', '.join(layer.onnx_nodes) or '(unnamed)'}", "        "),
         f"   {shapes} -> {_shape(graph, layer.output)}, {layer_macs(layer, graph)} "
         f"MACs, arena {places} -> {plan.offsets[layer.output]}",
     )

@@ -87,7 +87,8 @@ def render_packed(name: str, layer: QLayer) -> Lines:
     """The weights for SIMD kernels, in the builds that have those."""
     packed = packed_weights(layer)
     if packed is not None:
-        array = c_array("int8_t", f"{name}_packed", packed, "REFOLD_ALIGNED ")
+        place = f"REFOLD_ALIGNED REFOLD_PLACE({name}_packed) "
+        array = c_array("int8_t", f"{name}_packed", packed, place)
         yield f"#if defined REFOLD_ESP32S3\n{array}\n#endif"
 
 

@@ -69,6 +69,14 @@ class ResetReason(IntEnum):
     DEEP_SLEEP = 6
 
 
+class Memory(IntEnum):
+    """Values of ``memory``."""
+
+    UNKNOWN = 0
+    SRAM = 1
+    PSRAM = 2
+
+
 class Gate(IntEnum):
     """Values of ``gate``."""
 

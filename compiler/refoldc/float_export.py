@@ -66,9 +66,14 @@ def before_activation(node: Node) -> str:
 
 
 def open_session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    """A CPU session that prints nothing: errors come as exceptions."""
+    """A CPU session that prints nothing: errors come as exceptions.
+
+    Its threads do not spin while they wait, which takes half of the processor time of
+    calibrating ResNet-20 and gains nothing.
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

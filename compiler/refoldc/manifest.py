@@ -16,7 +16,7 @@ from refoldc.input_spec import Slot, input_slots
 from refoldc.ir import QGraph, Site
 from refoldc.memory import Memory
 from refoldc.options import CompileOptions
-from refoldc.plan import logits_tensors
+from refoldc.plan import Plan, logits_tensors
 from refoldc.ports import Ending
 from refoldc.serialise import graph_hash
 from refoldc.version import VERSION
@@ -122,6 +122,13 @@ class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True):
     code_bytes: int | None = None
 
 
+class PeakRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The layer at which most bytes of tensors are alive, and how many."""
+
+    layer: str
+    bytes: int
+
+
 class OptionsRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The options that the model was compiled with."""
 
@@ -154,6 +161,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[LayerRecord, ...]
     sites: tuple[SiteRecord, ...]
     memory: MemoryRecord
+    peak: PeakRecord
     accuracy: Accuracy
     options: OptionsRecord
     notices: tuple[str, ...]
@@ -172,6 +180,7 @@ def make_manifest(
     *,
     sha256: str,
     accuracy: Accuracy,
+    layout: Plan,
 ) -> Manifest:
     """Describe a compiled network.
 
@@ -181,6 +190,7 @@ def make_manifest(
         options: As given to the compiler.
         sha256: Of the ONNX file, hexadecimal.
         accuracy: Of the integer network on the calibration images.
+        layout: Where its tensors lie.
     """
     return Manifest(
         schema=SCHEMA,
@@ -197,7 +207,12 @@ def make_manifest(
         outputs=tuple(_outputs(graph)),
         layers=_layers(graph),
         sites=tuple(map(_site, graph.sites)),
-        memory=MemoryRecord(**asdict(memory)),
+        memory=MemoryRecord(
+            arena_bytes=memory.arena_bytes,
+            weights_bytes=memory.weights_bytes,
+            adapt_state_bytes=memory.adapt_state_bytes,
+        ),
+        peak=PeakRecord(layer=layout.peak_layer, bytes=layout.live_bytes),
         accuracy=accuracy,
         options=OptionsRecord(**asdict(options)),
         notices=graph.notices,

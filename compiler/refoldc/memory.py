@@ -1,13 +1,14 @@
 """What a planned model costs in bytes, and whether a board has them.
 
-The sizes are those of firmware/include/refold/arena.h; a test compares them with
-what the runtime says.
+The sizes are those of firmware/include/refold/arena.h and link.h; tests compare
+them with what the runtime says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from refoldc.errors import DoesNotFit
 from refoldc.ir import (
@@ -22,6 +23,7 @@ from refoldc.ir import (
     QTable,
     Site,
 )
+from refoldc.packing import packed_weights
 from refoldc.plan import Plan, aligned
 from refoldc.softmax import ENTRIES
 
@@ -29,6 +31,8 @@ CONTEXT_BYTES = 256
 TENSOR_SLACK = 64
 CONCAT_PART_BYTES = 16
 BYTES_A_CHANNEL, BYTES_A_WIDEST_CHANNEL, BYTES_A_SITE = 26, 24, 8
+RECORD_BYTES, RECORD_BYTES_A_CHANNEL = 56, 16
+LINK_SLOT_BYTES, LINK_RESULT_BYTES = 16, 16
 
 
 @dataclass(frozen=True)
@@ -37,22 +41,48 @@ class Limits:
 
     Attributes:
         board: Its id, for the message.
-        ram_bytes: For the arena.
+        ram_bytes: For the arena and what the link holds.
         flash_bytes: For weights and tables.
+        packed: Its builds contain the weights a second time, for SIMD kernels.
+        link_images: Images that its link must hold; 0 where nothing limits it.
     """
 
     board: str
     ram_bytes: int | None = None
     flash_bytes: int | None = None
+    packed: bool = False
+    link_images: int = 0
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of a model: all of RAM that it asks for, and its constants."""
+    """Bytes of a model.
+
+    Attributes:
+        arena_bytes: All of RAM that inference asks for, adaptation state included.
+        adapt_state_bytes: Of the arena.
+        weights_bytes: Constants of every build.
+        packed_bytes: Constants that only builds with SIMD kernels add.
+        record_bytes: The adaptation state as it is saved.
+        link_image_bytes: What the link holds for each image under way.
+    """
 
     arena_bytes: int
     adapt_state_bytes: int
     weights_bytes: int
+    packed_bytes: int = 0
+    record_bytes: int = 0
+    link_image_bytes: int = 0
+
+    def link_bytes(self, images: int) -> int:
+        """REFOLD_LINK_BYTES for a window of ``images``; 0 without a link."""
+        if images == 0:
+            return 0
+        return aligned(self.record_bytes) + images * self.link_image_bytes
+
+    def constants(self, *, packed: bool) -> int:
+        """Weights and tables of a build, with SIMD kernels or without."""
+        return self.weights_bytes + (self.packed_bytes if packed else 0)
 
 
 def measure(graph: QGraph, plan: Plan) -> Memory:
@@ -63,6 +93,9 @@ def measure(graph: QGraph, plan: Plan) -> Memory:
         arena_bytes=fixed + aligned(plan.scratch_bytes) + state,
         adapt_state_bytes=state,
         weights_bytes=sum(constant_bytes(graph)),
+        packed_bytes=sum(map(packed_bytes, graph.layers)),
+        record_bytes=record_bytes(graph),
+        link_image_bytes=link_image_bytes(graph),
     )
 
 
@@ -76,6 +109,25 @@ def adapt_bytes(graph: QGraph) -> int:
         + BYTES_A_WIDEST_CHANNEL * max(widths)
         + BYTES_A_SITE * len(widths)
     )
+
+
+def record_bytes(graph: QGraph) -> int:
+    """What refold_adapt_save writes; 0 where nothing adapts."""
+    channels = sum(len(site.mean) for site in graph.sites)
+    return RECORD_BYTES + RECORD_BYTES_A_CHANNEL * channels if channels else 0
+
+
+def link_image_bytes(graph: QGraph) -> int:
+    """REFOLD_LINK_IMAGE_BYTES: one image, and two results that are kept."""
+    logits = 4 * prod(graph.shapes[graph.output])
+    kept = LINK_RESULT_BYTES + aligned(logits)
+    return aligned(prod(graph.shapes[graph.input])) + LINK_SLOT_BYTES + 2 * kept
+
+
+def packed_bytes(layer: QLayer) -> int:
+    """The weights as SIMD kernels load them; 0 where none of those runs."""
+    packed = packed_weights(layer)
+    return 0 if packed is None else packed.nbytes
 
 
 def constant_bytes(graph: QGraph) -> Iterator[int]:
@@ -117,27 +169,28 @@ def check_fits(plan: Plan, memory: Memory, limits: Limits) -> None:
         DoesNotFit: With the bytes needed and available, and a remedy.
     """
     ram, flash = limits.ram_bytes, limits.flash_bytes
-    if ram is not None and memory.arena_bytes > ram:
+    needed = memory.arena_bytes + memory.link_bytes(limits.link_images)
+    constants = memory.constants(packed=limits.packed)
+    if ram is not None and needed > ram:
         raise DoesNotFit(
-            f"the model needs {memory.arena_bytes} bytes of RAM on board "
-            f"{limits.board}, which has {ram}: {plan.live_bytes} of them are the "
-            f"tensors alive at layer {plan.peak_layer}, {memory.adapt_state_bytes} "
-            f"adaptation state. {ram_remedy(memory, ram)}"
+            f"the model needs {needed} bytes of RAM on board {limits.board}, which has "
+            f"{ram}: {plan.live_bytes} of them are the tensors alive at layer "
+            f"{plan.peak_layer}, {memory.adapt_state_bytes} adaptation state. "
+            f"{ram_remedy(memory, needed, ram)}"
         )
-    if flash is not None and memory.weights_bytes > flash:
+    if flash is not None and constants > flash:
         raise DoesNotFit(
-            f"the model's weights and tables are {memory.weights_bytes} bytes, board "
-            f"{limits.board} has {flash} bytes of flash: use a narrower model or a "
-            "board with more flash"
+            f"the model's weights and tables are {constants} bytes, board "
+            f"{limits.board} has {flash} bytes of flash for them: use a narrower model "
+            "or a board with more flash"
         )
 
 
-def ram_remedy(memory: Memory, ram: int) -> str:
-    """What would bring the arena under ``ram`` bytes."""
-    if memory.arena_bytes - memory.adapt_state_bytes <= ram:
+def ram_remedy(memory: Memory, needed: int, ram: int) -> str:
+    """What would bring the ``needed`` bytes under ``ram``."""
+    if needed - memory.adapt_state_bytes <= ram:
         return "It fits without adaptation: compile with --adapt none"
-    missing = memory.arena_bytes - ram
     return (
-        f"It fits with {missing} bytes less: use a smaller input or fewer channels at "
-        "that layer, or a board with more memory"
+        f"It fits with {needed - ram} bytes less: use a smaller input or fewer "
+        "channels at that layer, or a board with more memory"
     )

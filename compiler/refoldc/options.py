@@ -35,7 +35,7 @@ class CompileOptions:
         targets: ``mix``: BatchNorm's moments unless calibration contradicts
             them; ``bn``: always BatchNorm's.
         correct_bias: Take out of each bias what quantisation adds to its mean.
-        equalise: Level the channels between convolutions first (min-max only).
+        equalise: Level the channels between convolutions first; min-max only.
         shape: Sizes of inputs that the model leaves open: ``input:1x3x224x224``.
 
     Raises:
@@ -60,6 +60,11 @@ class CompileOptions:
         _one_of("targets", self.targets, ("mix", "bn"))
         _check_sites(self.sites)
         _check_normalisation(self.mean, self.std)
+        if self.equalise and self.percentile is not None:
+            raise BadOptions(
+                f"equalise levels least and largest values, calibration is "
+                f"'{self.calibration}': choose minmax or no equalisation"
+            )
         _ = self.percentile  # raises where it cannot be read
 
     @property

@@ -13,7 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.artefact import GOLDEN_INPUT, Artefact, check_target, write_artefact
-from refoldc.calibrate import calibrate, device_images, estimate_targets
+from refoldc.calibrate import (
+    Calibration,
+    calibrate,
+    device_images,
+    estimate_targets,
+)
 from refoldc.compare import compare, layer_tensors
 from refoldc.correct_bias import correct_biases
 from refoldc.emit import Stamp, emit_model
@@ -21,7 +26,7 @@ from refoldc.equalise import equalise
 from refoldc.errors import BadModel
 from refoldc.fold import fold
 from refoldc.importer import import_proto
-from refoldc.ir import QGraph
+from refoldc.ir import Graph, QGraph
 from refoldc.loading import load_onnx
 from refoldc.manifest import make_manifest
 from refoldc.measure_gate import IMAGES, measure_gate
@@ -94,10 +99,7 @@ def compile_model(
     targeted = estimate_targets(folded, calibration)
     if options.equalise and not targeted.quantised:
         targeted, calibration = equalise(targeted, calibration)
-    graph = verify(quantise(targeted, calibration, options))
-    if options.correct_bias and not targeted.quantised:
-        corrected = correct_biases(targeted, graph, images, options)
-        graph = verify(quantise(corrected, calibration, options))
+    graph = quantise_corrected(targeted, calibration, images, options)
     pixels = images.dtype == np.uint8
     notices = (*given.notices(pixels=pixels), *calibration.notices, *graph.notices)
     received = device_images(graph, images[:IMAGES], options)
@@ -117,7 +119,10 @@ def compile_model(
     return write_artefact(
         out,
         manifest=make_manifest(
-            graph, memory, options, sha256=sha256, accuracy=accuracy
+            *(graph, memory, options),
+            sha256=sha256,
+            accuracy=accuracy,
+            layout=layout,
         ),
         graph=graph,
         sources=emit_model(graph, layout, memory, stamp=stamp),
@@ -125,6 +130,20 @@ def compile_model(
         golden=known,
         layers=layer_tensors(targeted, known, few, options) if dump_layers else None,
     )
+
+
+def quantise_corrected(
+    graph: Graph,
+    calibration: Calibration,
+    images: NDArray[Any],
+    options: CompileOptions,
+) -> QGraph:
+    """The integer network; its biases are corrected where options and model allow."""
+    quantised = verify(quantise(graph, calibration, options))
+    if graph.quantised or not options.correct_bias:
+        return quantised
+    corrected = correct_biases(graph, quantised, images, options)
+    return verify(quantise(corrected, calibration, options))
 
 
 def golden(graph: QGraph, received: NDArray[Any]) -> dict[str, NDArray[Any]]:

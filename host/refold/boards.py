@@ -27,7 +27,8 @@ class Toolchain(_Table, frozen=True, kw_only=True):
 
     Attributes:
         kind: ``host`` is this computer's C compiler, ``command`` the compiler
-            called ``prefix`` + gcc, ``platformio`` the environment ``env``.
+            called ``prefix`` + gcc, ``esp_idf`` ESP-IDF by itself or within
+            PlatformIO, there by the board ``pio_board`` in the environment ``env``.
         cflags: Compiler flags. Flags of the form ``-m…`` that the compiler
             does not know are left out.
         ldflags: Linker flags.
@@ -36,9 +37,10 @@ class Toolchain(_Table, frozen=True, kw_only=True):
         install: Command that installs the compiler, for messages.
     """
 
-    kind: Literal["host", "command", "platformio"]
+    kind: Literal["host", "command", "esp_idf"]
     prefix: str = ""
     env: str = ""
+    pio_board: str = ""
     cflags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
     linker_script: str = ""
@@ -46,11 +48,18 @@ class Toolchain(_Table, frozen=True, kw_only=True):
 
 
 class Memory(_Table, frozen=True, kw_only=True):
-    """What the board offers, in bytes; None where nothing limits it."""
+    """What the board has, in bytes; None where nothing limits it.
+
+    Attributes:
+        system_sram_bytes: Of the SRAM, what everything but the model takes.
+        system_flash_bytes: Of the flash, likewise: boot loader, saved state, code.
+    """
 
     sram_bytes: int | None = None
     psram_bytes: int | None = None
     flash_bytes: int | None = None
+    system_sram_bytes: int = 0
+    system_flash_bytes: int = 0
 
 
 class LinkSpec(_Table, frozen=True, kw_only=True):
@@ -63,12 +72,14 @@ class LinkSpec(_Table, frozen=True, kw_only=True):
             ``{firmware}`` stands for it.
         install: Command that installs the emulator, for messages.
         baud: Of a serial port.
+        wire: Which of an ESP32-S3's serial lines carries the link.
     """
 
     kind: Literal["spawn", "serial"]
     emulator: tuple[str, ...] = ()
     install: str = ""
     baud: int = 921600
+    wire: Literal["uart", "usb-serial-jtag"] = "uart"
 
 
 class Flash(_Table, frozen=True, kw_only=True):
@@ -156,4 +167,5 @@ def read_board(path: Path) -> Board:
 
 
 def _files() -> dict[str, Path]:
-    return {path.stem: path for path in sorted(boards_dir().glob("*.toml"))}
+    paths = sorted(boards_dir().glob("*.toml"), key=lambda path: path.stem)
+    return {path.stem: path for path in paths}

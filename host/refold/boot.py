@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from refold.protocol import Hello
 
 ROM_BAUD = 115200
 """At which a chip's ROM speaks after a reset."""
+LEAST_HELLO_S = 0.2
+"""How long the firmware has to answer, however late its port appeared."""
 RESET_S = 0.5
 """How long RESET is held: longer than esptool does, for slow reset circuits."""
 BOOT_LOG_S = 1.5
@@ -102,7 +105,7 @@ class Boot:
                 build_hash=self._build_hash,
                 remedy="the images were written and verified, but the chip starts "
                 "others: erase it with 'esptool erase-flash', then flash again",
-                hello_s=max(1.0, end - time.monotonic()),
+                hello_s=max(LEAST_HELLO_S, end - time.monotonic()),
             ).hello()
 
     def _open(self, end: float) -> Link:
@@ -137,10 +140,11 @@ def boot_log(port: str) -> str:
     """
     try:
         with serial.serial_for_url(port, baudrate=ROM_BAUD, timeout=0.1) as line:
-            line.dtr = False  # BOOT released
-            line.rts = True  # RESET pressed
-            time.sleep(RESET_S)
-            line.rts = False
+            with contextlib.suppress(OSError):  # ptys and some bridges have no lines
+                line.dtr = False  # BOOT released
+                line.rts = True  # RESET pressed
+                time.sleep(RESET_S)
+                line.rts = False
             end = time.monotonic() + BOOT_LOG_S
             said = b""
             while time.monotonic() < end:

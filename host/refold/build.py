@@ -27,6 +27,7 @@ from platformdirs import user_cache_path
 
 from refold.boards import Board
 from refold.errors import UserError
+from refold.esp_build import APP, build_images
 from refold.recipe import Recipe, make_recipe
 
 LOCK_S = 600.0
@@ -96,6 +97,9 @@ def build(artefact: Path, board: Board, *, progress: Progress | None = None) -> 
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with FileLock(directory / ".lock", timeout=LOCK_S):
+            if board.toolchain.kind == "esp_idf":
+                build_hash = build_images(artefact, board).build_hash
+                return Build(directory / APP, build_hash, None, directory, sites)
             record = _bring_up_to_date(artefact, board, executable, progress)
     except Timeout:
         raise UserError(

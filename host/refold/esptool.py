@@ -77,13 +77,19 @@ _REASONS = tuple(
             "connect the right board, or correct --board",
         ),
         (
-            r"not an? \S+ image|[Uu]nexpected chip id|requires chip revision",
+            r"'[^'\n]*' (?:is not an \S+ image|requires chip revision[^\n]*)",
             Kind.USER,
             r"an image does not suit this chip: \g<0>",
             "build the firmware for this board",
         ),
         (
-            r"overlap|will not fit|exceeds (?:the )?flash|does not fit",
+            r"error occurred: ([^\n]*(?:Secure Boot|[Ee]ncrypt)[^\n]*)",
+            Kind.USER,
+            r"the chip's security settings forbid it (\1)",
+            "flash such a chip with the tools that set it up",
+        ),
+        (
+            r"Detected overlap|will not fit in \d+ bytes",
             Kind.USER,
             r"the images do not fit into the flash, or into each other (\g<0>)",
             "correct their offsets, or the board's flash size",

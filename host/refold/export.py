@@ -23,7 +23,7 @@ from refoldc.artefact import (
     replacing,
     unwritable,
 )
-from refoldc.ctext import c_array
+from refoldc.ctext import c_array, c_comment
 from refoldc.version import VERSION
 
 from refold.errors import UserError
@@ -121,6 +121,7 @@ def _write_texts(artefact: Artefact, folder: Path) -> None:
         "mark": MARK,
         "version": VERSION,
         "manifest": artefact.manifest,
+        "name": c_comment(artefact.manifest.model.name),
         "sources": [path.as_posix() for path in files if path not in simd],
         "simd_sources": [path.as_posix() for path in simd],
     }

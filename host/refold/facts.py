@@ -69,6 +69,14 @@ class ResetReason(IntEnum):
     DEEP_SLEEP = 6
 
 
+class Memory(IntEnum):
+    """Values of ``memory``."""
+
+    UNKNOWN = 0
+    SRAM = 1
+    PSRAM = 2
+
+
 class Gate(IntEnum):
     """Values of ``gate``."""
 
@@ -150,8 +158,8 @@ FRAMES: Final = {
         ("on",), None, None,
     ),
     "hello": FrameLayout(
-        "hello", 0x81, "<H8s32s16sBIIHHHBIIIII",
-        ("abi", "build_hash", "model_hash", "chip", "reset_reason", "boot_count", "input_bytes", "outputs", "layers", "sites", "window", "receive_bytes", "arena_bytes", "state_bytes", "code_bytes", "free_heap"), None, None,
+        "hello", 0x81, "<H8s32s16sBIIHHHBIIIIIIBI",
+        ("abi", "build_hash", "model_hash", "chip", "reset_reason", "boot_count", "input_bytes", "outputs", "layers", "sites", "window", "receive_bytes", "arena_bytes", "state_bytes", "code_bytes", "free_heap", "stack_free", "arena_memory", "hot_bytes"), None, None,
     ),
     "ack": FrameLayout(
         "ack", 0x82, "<b",

@@ -64,13 +64,13 @@ class Flashed:
     """How it went.
 
     Attributes:
-        done: Counts of images, and which chip it was.
+        images: How many were written, and to which chip.
         baud: At which everything was written.
         failures: The tries before, as one text; empty where there were none.
         hello: What the firmware says of itself.
     """
 
-    done: Written
+    images: Written
     baud: int
     failures: str
     hello: Hello
@@ -103,12 +103,7 @@ def flash(
     """
     watch, patience = watch or Watch(), patience or FlashPatience()
     settings = flash_settings(board)
-    if images.chip != settings.chip:
-        raise UserError(
-            f"the images are for chip {images.chip}, board {board.id} has an "
-            f"{settings.chip}; build for this board, or correct --board"
-        )
-    files = {image.offset: directory / image.file for image in images.images}
+    files = _files(directory, images, settings)
     esptool.check_installed()
     with hold(port):
         open_wire(port, baud=ROM_BAUD).close()  # its messages are the better ones
@@ -137,6 +132,25 @@ def flash_settings(board: Board) -> Flash:
             "'refold boards' lists the others"
         )
     return board.flash
+
+
+def _files(directory: Path, images: FlashImages, settings: Flash) -> dict[int, Path]:
+    """The files by offset, where all is well with them."""
+    if images.chip != settings.chip:
+        raise UserError(
+            f"the images are for chip {images.chip}, the board has an {settings.chip}; "
+            "build for this board, or correct --board"
+        )
+    files = {image.offset: directory / image.file for image in images.images}
+    if not files or len(files) < len(images.images):
+        raise UserError(
+            f"{len(images.images)} images at {len(files)} offsets: expected one or "
+            "more, each at its own; correct --image, or build again"
+        )
+    empty = [file for file in files.values() if file.stat().st_size == 0]
+    if empty:
+        raise UserError(f"image {empty[0]} is empty; build again, or correct --image")
+    return files
 
 
 def _write(

@@ -14,6 +14,7 @@ from refold.build import Build
 from refold.device import Hello, Reply
 from refold.job import Job
 from refold.modes import Mode
+from refold.placement import constants_bytes
 from refold.result import (
     SCHEMA,
     BoardRecord,
@@ -87,7 +88,7 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
         ),
         memory=Memory(
             arena_bytes=manifest.memory.arena_bytes,
-            weights_bytes=manifest.memory.weights_bytes,
+            weights_bytes=constants_bytes(job.artefact.qgraph, job.board),
             adapt_state_bytes=manifest.memory.adapt_state_bytes,
             code_bytes=built.code_bytes or 0,
         ),

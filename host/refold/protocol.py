@@ -57,6 +57,9 @@ class Hello:
     state_bytes: int
     code_bytes: int
     free_heap: int
+    stack_free: int
+    arena_memory: int
+    hot_bytes: int
 
     @classmethod
     def of(cls, frame: Frame) -> Hello:

@@ -74,7 +74,7 @@ def find_compiler(toolchain: Toolchain) -> Compiler:
 
 
 def _candidates(toolchain: Toolchain) -> Iterator[tuple[str, ...]]:
-    if toolchain.kind == "platformio":
+    if toolchain.kind == "esp_idf":
         return
     if toolchain.kind == "command":
         yield from _installed(f"{toolchain.prefix}gcc")
@@ -104,8 +104,8 @@ def _from_environment(text: str) -> tuple[str, ...]:
 
 
 def _remedy(toolchain: Toolchain) -> str:
-    if toolchain.kind == "platformio":
-        return "this board is built by PlatformIO: pip install 'refold[hw]'"
+    if toolchain.kind == "esp_idf":
+        return "this board is built by ESP-IDF, with 'refold build'"
     if toolchain.kind == "command":
         how = f" ({toolchain.install})" if toolchain.install else ""
         return f"install {toolchain.prefix}gcc{how} and put it on PATH"

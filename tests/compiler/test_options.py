@@ -32,6 +32,12 @@ def test_bad_values(option: str, value: Any, message: str) -> None:
         CompileOptions(**{option: value})
 
 
+def test_equalisation_needs_least_and_largest_values() -> None:
+    """Percentiles of a tensor do not say where its channels end."""
+    with pytest.raises(BadOptions, match="choose minmax or no equalisation"):
+        CompileOptions(calibration="percentile:99.9", equalise=True)
+
+
 @pytest.mark.parametrize(
     ("shape", "mode"),
     [

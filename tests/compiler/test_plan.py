@@ -12,6 +12,7 @@ from emitted import EmittedModel, runtime
 from graphs import RELU, GraphBuilder, quantised, small_cnn
 
 from refoldc.calibrate import calibrate
+from refoldc.emit import Stamp, emit_model
 from refoldc.errors import DoesNotFit
 from refoldc.fold import fold
 from refoldc.importer import import_model
@@ -142,6 +143,34 @@ def test_arena_is_what_the_firmware_asks_for(adapt: str, tmp_path: Path) -> None
     assert (memory.adapt_state_bytes == 0) == (adapt == "none")
 
 
+@pytest.mark.parametrize("adapt", ["forge", "none"])
+@pytest.mark.parametrize("images", [2, 5])
+def test_link_is_what_the_firmware_asks_for(
+    adapt: str, images: int, tmp_path: Path
+) -> None:
+    """refold_link_bytes and refold_adapt_state_bytes of the same model."""
+    graph = quantised(small_cnn(), CompileOptions(adapt=adapt))
+    memory = measure(graph, plan(graph))
+    device = EmittedModel(graph, tmp_path)
+    model = ctypes.c_void_p(device.model)
+    for name in ("refold_adapt_state_bytes", "refold_link_bytes"):
+        getattr(device.runtime, name).restype = ctypes.c_size_t
+    assert memory.record_bytes == device.runtime.refold_adapt_state_bytes(model)
+    asked = device.runtime.refold_link_bytes(model, ctypes.c_uint32(images))
+    assert memory.link_bytes(images) == asked
+
+
+def test_packed_weights_are_counted() -> None:
+    """As many bytes as the arrays that builds with SIMD kernels add."""
+    graph = quantised(small_cnn())
+    layout = plan(graph)
+    memory = measure(graph, layout)
+    text = emit_model(graph, layout, memory, stamp=Stamp("0", "m", "0", "")).model_c
+    sizes = re.findall(r"int8_t [^\n]*_packed\[(\d+)\]", text)
+    assert len(sizes) > 1
+    assert sum(map(int, sizes)) == memory.packed_bytes
+
+
 def test_sizes_are_those_of_the_headers(repo_root: Path) -> None:
     """Alignment, slack and context size are written in kernels.h and arena.h."""
     from refoldc import memory
@@ -161,7 +190,14 @@ def test_sizes_are_those_of_the_headers(repo_root: Path) -> None:
 
 
 LAYOUT = Plan({}, 3000, 2900, "block3/conv", 10)
-MEMORY = Memory(arena_bytes=5000, adapt_state_bytes=1000, weights_bytes=7000)
+MEMORY = Memory(
+    arena_bytes=5000,
+    adapt_state_bytes=1000,
+    weights_bytes=7000,
+    packed_bytes=600,
+    record_bytes=200,
+    link_image_bytes=100,
+)
 
 
 def test_what_fits_passes() -> None:
@@ -180,6 +216,8 @@ def test_what_fits_passes() -> None:
         (Limits("tiny", 4000), "fits without adaptation: compile with --adapt none"),
         (Limits("tiny", 3999), "fits with 1001 bytes less"),
         (Limits("tiny", None, 6999), "7000 bytes, board tiny has 6999 bytes of flash"),
+        (Limits("tiny", None, 7599, packed=True), "tables are 7600 bytes, board tiny"),
+        (Limits("tiny", 5507, link_images=3), "needs 5508 bytes of RAM on board tiny"),
     ],
 )
 def test_what_does_not_fit(limits: Limits, message: str) -> None:

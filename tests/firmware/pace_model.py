@@ -168,7 +168,8 @@ class CmaEs:
         h = float(length / grown < 1.4 + 2 / (self.d + 1))
         c = self.c_c
         self.p_c = (1 - c) * self.p_c + h * np.sqrt(c * (2 - c) * m) * step
-        w = np.where(self.weights < 0, self.weights * self.d / lengths**2, self.weights)
+        squares = np.maximum(lengths**2, 1e-20)
+        w = np.where(self.weights < 0, self.weights * self.d / squares, self.weights)
         lost = (1 - h) * c * (2 - c)
         keep = 1 + self.c_1 * lost - self.c_1 - self.c_mu * self.weights.sum()
         self.covariance = keep * self.covariance + self.c_1 * np.outer(

@@ -97,6 +97,18 @@ def test_injection(pace: c.CDLL, distance: float) -> None:
     assert 0 == run.c.injected_count
 
 
+def test_injected_mean(pace: c.CDLL) -> None:
+    """The mean may be a candidate, and the worst one: it has no direction to learn."""
+    run, model = pair(pace, 8, 10, True)
+    assert run.inject(run.mean)
+    model.injected = [model.mean]
+    np.testing.assert_array_equal(run.mean, run.ask(0))
+    losses = np.float32([9, 0, 1, 2, 3, 4, 5, 6, 7, 8])
+    run.tell(losses)
+    model.tell(losses)
+    compare(run, model)
+
+
 def test_restart_keeps_the_given_mean(pace: c.CDLL) -> None:
     """It searches around that mean, forgets C, and repeats no random number."""
     run, _ = pair(pace, 8, 10, False)

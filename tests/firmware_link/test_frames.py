@@ -35,6 +35,9 @@ def test_hello_says_who_it_is(library: ctypes.CDLL) -> None:
         "state_bytes": 5000,
         "code_bytes": 30000,
         "free_heap": 0,
+        "stack_free": 0,
+        "arena_memory": 0,
+        "hot_bytes": 0,
     } == fields
 
 

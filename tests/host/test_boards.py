@@ -26,7 +26,7 @@ usb = [{vid = 0x303A, pid = 0x1001}]
 reset = "usb-jtag"
 
 [toolchain]
-kind = "platformio"
+kind = "esp_idf"
 env = "esp32-s3-devkitc-1"
 
 [memory]

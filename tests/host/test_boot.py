@@ -12,7 +12,7 @@ from refold import boot
 from refold.boot import Boot
 from refold.errors import InfraError
 
-NOWHERE = 1
+NOWHERE = "1"
 """TCP port of a bootloader that these tests do not have."""
 
 
@@ -20,7 +20,7 @@ NOWHERE = 1
 def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten what only real chips need."""
     monkeypatch.setattr(boot, "RESET_S", 0.01)
-    monkeypatch.setattr(boot, "BOOT_LOG_S", 0.8)
+    monkeypatch.setattr(boot, "BOOT_LOG_S", 0.6)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_firmware_that_does_not_answer_is_diagnosed(
     """The boot log says what to do; only download mode is worth a rescue."""
     asked: list[str] = []
     with Chip(NOWHERE, boot_log=said) as chip:
-        there = Boot(chip.url, 921600, None, wait_s=1, leave_download=asked.append)
+        there = Boot(chip.url, 921600, None, wait_s=0.3, leave_download=asked.append)
         with pytest.raises(InfraError, match=message):
             there.await_hello()
     assert [chip.url] * rescued == asked

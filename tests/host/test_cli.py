@@ -80,6 +80,52 @@ def test_compile_summarises(refold: Call, place: Any, tmp_path: Path) -> None:
     assert (tmp_path / "a" / "model.c").is_file()
 
 
+def test_compile_reports_accuracy(refold: Call, place: Any, tmp_path: Path) -> None:
+    """Agreement, the noisiest layers and the culprit; the manifest has every layer."""
+    code, out, _ = refold(
+        "compile", place.model, "--calib", place.data, "-o", tmp_path / "a"
+    )
+    assert 0 == code
+    manifest = json.loads((tmp_path / "a/refold.json").read_text())
+    accuracy = manifest["accuracy"]
+    assert ["conv", "pool", "fc"] == [found["layer"] for found in accuracy["layers"]]
+    assert f"{accuracy['agreement']:.1f} % of 24 images" in out
+    assert f"most noise of its own: {accuracy['culprit']}" in out
+    assert f"peak: {manifest['peak']['bytes']:,} bytes of tensors at layer conv" in out
+
+
+def test_inspect_of_an_artefact_shows_accuracy(refold: Call, place: Any) -> None:
+    """One row a layer, and the summary of compile."""
+    code, out, _ = refold("inspect", place.artefact)
+    assert 0 == code
+    rows = [line.split() for line in out.splitlines()]
+    assert ["layer", "dB", "of", "its", "own", "%", "saturated"] == rows[1][:7]
+    assert ["conv", "pool", "fc"] == [row[0] for row in rows[2:5]]
+    assert "most noise of its own: " in out
+
+
+def test_layers_are_dumped_on_demand(refold: Call, place: Any, tmp_path: Path) -> None:
+    """layers.npz is part of the artefact, and only where it was asked for."""
+    words = ("compile", place.model, "--calib", place.data, "-o", tmp_path / "a")
+    assert 0 == refold(*words, "--dump-layers")[0]
+    with np.load(tmp_path / "a/layers.npz") as dump:
+        assert {
+            f"{n}:{k}" for n in ("conv", "pool", "fc") for k in ("int8", "float")
+        } == (set(dump))
+    assert 0 == refold(*words)[0]
+    assert not (tmp_path / "a/layers.npz").exists()
+
+
+def test_run_compares_layers(refold: Call, place: Any) -> None:
+    """The dump's place is printed beside the result."""
+    code, out, _ = refold(
+        *("run", place.artefact, "--data", place.data, "--corruptions", "none"),
+        *("--adapt", "off", "--images", "4", "--dump-layers", "2"),
+    )
+    assert 0 == code
+    assert "equal to the host model's" in out
+
+
 def test_inspect_shows_sites(refold: Call, place: Any) -> None:
     """The folded convolution is a site with exact targets."""
     code, out, _ = refold("inspect", place.model)
@@ -381,7 +427,9 @@ def test_a_model_too_large_for_its_board(
     refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A board without the memory refuses with both numbers."""
-    tiny = SimpleNamespace(id="tiny", memory=Memory(sram_bytes=256, flash_bytes=4096))
+    tiny = SimpleNamespace(
+        id="tiny", chip="tiny", memory=Memory(sram_bytes=256, flash_bytes=4096)
+    )
     monkeypatch.setattr(compile_command, "load_board", lambda _: tiny)
     out = tmp_path / "out"
     code, _, err = refold(

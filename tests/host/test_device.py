@@ -337,7 +337,7 @@ def test_a_device_that_hangs_is_given_up() -> None:
 
 def test_a_restart_in_mid_stream_is_told() -> None:
     """A Hello of another boot during a stream ends the run."""
-    numbers = (1, 8, 3000, 10, 3, 2, 4, 8192, 1000, 0, 0, 0)
+    numbers = (1, 8, 3000, 10, 3, 2, 4, 8192, 1000, 0, 0, 0, 0, 0, 0)
     hello = encode("hello", 0, 1, BUILD, bytes(32), b"virtual", *numbers)
 
     def reboot(number: int, wire: bytes) -> bytes:

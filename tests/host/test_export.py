@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -223,6 +224,18 @@ def test_equal_artefacts_give_equal_bytes(artefact: Path, tmp_path: Path) -> Non
     export(artefact, tmp_path / "one")
     export(artefact, tmp_path / "two")
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_a_strange_name_stays_in_its_comment(artefact: Path, tmp_path: Path) -> None:
+    """The name of the ONNX file is the user's, and the build files are code."""
+    strange = tmp_path / "strange"
+    shutil.copytree(artefact, strange)
+    manifest = json.loads((strange / "refold.json").read_text())
+    manifest["model"]["name"] = 'a"b\\\nmessage(FATAL_ERROR no)'
+    (strange / "refold.json").write_text(json.dumps(manifest))
+    export(strange, tmp_path / "out")
+    lines = (tmp_path / "out/CMakeLists.txt").read_text().splitlines()
+    assert lines[0].endswith('a"b\\?message(FATAL_ERROR no).')
 
 
 def test_an_earlier_export_is_replaced(artefact: Path, tmp_path: Path) -> None:

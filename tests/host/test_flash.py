@@ -40,7 +40,7 @@ def board(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Board:
 
 
 @pytest.fixture
-def mock(tmp_path: Path) -> Iterator[int]:
+def mock(tmp_path: Path) -> Iterator[str]:
     """Yield the TCP port of a fresh mock bootloader."""
     with bootloader(tmp_path) as port:
         yield port
@@ -58,12 +58,18 @@ def images(tmp_path: Path) -> FlashImages:
     return found
 
 
+def at_rates(board: Board, *bauds: int) -> Board:
+    """The board with another ladder."""
+    ladder = Flash(method="esptool", chip="esp32s3", bauds=bauds)
+    return msgspec.structs.replace(board, flash=ladder)
+
+
 def firmware() -> VirtualDevice:
     """What answers once the images are written."""
     return VirtualDevice(tcp=True)
 
 
-def assert_written(mock: int, images: FlashImages, folder: Path) -> None:
+def assert_written(mock: str, images: FlashImages, folder: Path) -> None:
     """The flash holds every byte of each image."""
     for image in images.images:
         expected = (folder / image.file).read_bytes()
@@ -74,23 +80,23 @@ def assert_written(mock: int, images: FlashImages, folder: Path) -> None:
 
 
 def test_images_are_written_and_the_firmware_greeted(
-    board: Board, mock: int, images: FlashImages, tmp_path: Path
+    board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """Everything is in flash, at the first rate, and the build's firmware answers."""
     with firmware() as device, Chip(mock, device) as chip:
         done = flash(tmp_path, images, board, chip.url, patience=HASTE)
-    assert (2, 0) == (done.done.written, done.done.unchanged)
+    assert (2, 0) == (done.images.written, done.images.unchanged)
     assert (921600, "", BUILD.hex()) == (
         done.baud,
         done.failures,
         done.hello.build_hash,
     )
-    assert done.done.mac.startswith("24:0a:c4:"), "Espressif's, as the mock has it"
+    assert done.images.mac.startswith("24:0a:c4:"), "Espressif's, as the mock has it"
     assert_written(mock, images, tmp_path)
 
 
 def test_only_what_changed_is_written(
-    board: Board, mock: int, images: FlashImages, tmp_path: Path
+    board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """What the chip says it has already is left alone, whoever wrote it."""
     with firmware() as device, Chip(mock, device) as chip:
@@ -100,9 +106,20 @@ def test_only_what_changed_is_written(
     for _ in range(2):
         with firmware() as device, Chip(mock, device) as chip:
             done = flash(tmp_path, images, board, chip.url, patience=HASTE)
-        counts.append((done.done.written, done.done.unchanged))
+        counts.append((done.images.written, done.images.unchanged))
     assert [(1, 1), (0, 2)] == counts
     assert_written(mock, images, tmp_path)
+
+
+def test_a_serial_device_is_flashed(
+    board: Board, images: FlashImages, tmp_path: Path
+) -> None:
+    """Behind a pty, with its exclusive lock and without its lines; nobody answers."""
+    with (
+        bootloader(tmp_path, pty=True) as path,
+        pytest.raises(InfraError, match=r"silent: .* written and verified, but the"),
+    ):
+        flash(tmp_path, images, board, path, patience=HASTE)
 
 
 # --- faults on the line ------------------------------------------------------------
@@ -137,23 +154,23 @@ MORE_FAULTS = {
     ],
 )
 def test_a_fault_is_survived(
-    fault: Fault, board: Board, mock: int, images: FlashImages, tmp_path: Path
+    fault: Fault, board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """After one fault of any kind the images are written all the same."""
     with firmware() as device, Chip(mock, device, faults=[fault]) as chip:
         done = flash(tmp_path, images, board, chip.url, patience=HASTE)
-    assert 1 + bool(done.failures) <= chip.connections <= 3
+    assert chip.connections > bool(done.failures)
     assert_written(mock, images, tmp_path)
 
 
 def test_a_slower_rate_is_tried_after_two_failures(
-    board: Board, mock: int, images: FlashImages, tmp_path: Path
+    board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """The result says which rate worked, and what failed before."""
     with firmware() as device, Chip(mock, device, fastest=500_000) as chip:
         done = flash(tmp_path, images, board, chip.url, patience=HASTE)
-    assert (2, 460800) == (done.done.written, done.baud)
-    assert re.fullmatch(r"921600 baud: [^;]+ \(2 times\)", done.failures)
+    assert (2, 460800) == (done.images.written, done.baud)
+    assert {"921600"} == set(re.findall(r"(\d+) baud: ", done.failures))
     assert_written(mock, images, tmp_path)
 
 
@@ -161,8 +178,14 @@ def test_a_slower_rate_is_tried_after_two_failures(
     ("fault", "message"),
     [
         (Fault("drop", "host", 0, count=10**7), r"no serial data received.*hold BOOT"),
-        (Fault("disconnect", "chip", MIDDLE), r"115200 baud: .* \(2 times\); use a sh"),
-        (Fault("corrupt", "chip", 9000, 10**7), r"921600.*460800.*115200.*short cable"),
+        (
+            Fault("disconnect", "chip", MIDDLE),
+            r"921600 baud: .*; 115200 baud: .*; use a s",
+        ),
+        (
+            Fault("corrupt", "chip", 9000, 10**7),
+            r"921600 baud: .*; 115200 baud: .*; use a s",
+        ),
     ],
     ids=["silent", "cut", "damaged"],
 )
@@ -170,41 +193,40 @@ def test_a_line_that_stays_bad_is_infrastructure(
     fault: Fault,
     message: str,
     board: Board,
-    mock: int,
+    mock: str,
     images: FlashImages,
     tmp_path: Path,
 ) -> None:
     """No hang and no false success: one message, exit 3."""
+    once = dataclasses.replace(HASTE, tries=1)
+    two_rates = at_rates(board, 921600, 115200)
     with (
         firmware() as device,
         Chip(mock, device, always=fault) as chip,
         pytest.raises(InfraError, match=message) as error,
     ):
-        flash(tmp_path, images, board, chip.url, patience=HASTE)
+        flash(tmp_path, images, two_rates, chip.url, patience=once)
     assert 3 == error.value.exit_code
     assert [] == device.heard, "nobody may be greeted who was not flashed"
 
 
 def test_a_try_has_a_deadline(
-    board: Board, mock: int, images: FlashImages, tmp_path: Path
+    board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """esptool is ended where it waits longer than the images can take."""
     slow = Fault("delay", "chip", MIDDLE, seconds=3.0)
     patience = dataclasses.replace(HASTE, tries=1, overhead_s=1.0, slowness=0.1)
-    once = msgspec.structs.replace(
-        board, flash=Flash(method="esptool", chip="esp32s3", bauds=(921600,))
-    )
     with (
         Chip(mock, always=slow) as chip,
         pytest.raises(InfraError, match="921600 baud: no end after 1 s"),
     ):
-        flash(tmp_path, images, once, chip.url, patience=patience)
+        flash(tmp_path, images, at_rates(board, 921600), chip.url, patience=patience)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(30))
 def test_random_faults_end_well_or_are_told(
-    seed: int, board: Board, mock: int, images: FlashImages, tmp_path: Path
+    seed: int, board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """Wherever lines fail, success means that the flash holds the images."""
     generator = random.Random(seed)
@@ -230,7 +252,7 @@ def test_random_faults_end_well_or_are_told(
 
 
 def test_silent_firmware_is_no_success(
-    board: Board, mock: int, images: FlashImages, tmp_path: Path
+    board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """The images are written and verified, and still the command fails."""
     words = "written and verified, but the chip is silent: press RESET"
@@ -240,7 +262,7 @@ def test_silent_firmware_is_no_success(
 
 
 def test_a_chip_that_stays_in_download_mode_is_reset_by_its_watchdog(
-    board: Board, mock: int, images: FlashImages, tmp_path: Path
+    board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """Where that helps, nobody needs to press a button."""
     said = b"waiting for download\r\n"
@@ -253,7 +275,7 @@ def test_a_chip_that_stays_in_download_mode_is_reset_by_its_watchdog(
 
 
 def test_other_firmware_is_refused(
-    board: Board, mock: int, images: FlashImages, tmp_path: Path
+    board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """A chip that goes on with an old build was not flashed."""
     old = VirtualDevice(Script(build_hash=bytes(8)), tcp=True)
@@ -311,8 +333,38 @@ def test_a_missing_port_is_named(
         flash(tmp_path, images, board, port)
 
 
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ((), "0 images at 0 offsets"),
+        ((0, 0), "2 images at 1 offsets: expected one or more, each at its own"),
+    ],
+)
+def test_no_image_is_lost_unnoticed(
+    listed: tuple[int, ...],
+    message: str,
+    board: Board,
+    images: FlashImages,
+    tmp_path: Path,
+) -> None:
+    """None, or two for one place, are told before anything is opened."""
+    two = tuple(Image(offset=offset, file="app.bin") for offset in listed)
+    wrong = msgspec.structs.replace(images, images=two)
+    with pytest.raises(UserError, match=message):
+        flash(tmp_path, wrong, board, "socket://127.0.0.1:1")
+
+
+def test_an_empty_image_is_named(
+    board: Board, images: FlashImages, tmp_path: Path
+) -> None:
+    """A build that was cut short left it."""
+    (tmp_path / "app.bin").write_bytes(b"")
+    with pytest.raises(UserError, match=r"app\.bin is empty; build again"):
+        flash(tmp_path, images, board, "socket://127.0.0.1:1")
+
+
 def test_overlapping_images_are_refused(
-    board: Board, mock: int, images: FlashImages, tmp_path: Path
+    board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """esptool's word for it ends the ladder."""
     near = Image(offset=0x400, file="app.bin")

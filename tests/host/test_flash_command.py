@@ -139,7 +139,7 @@ def test_platformio_builds_then_uploads(
     artefact: Path, pio_board: str, repo_root: Path
 ) -> None:
     """In the board's environment, within the artefact; then the firmware is awaited."""
-    with VirtualDevice(tcp=True) as device, Chip(1, device) as chip:
+    with VirtualDevice(tcp=True) as device, Chip("1", device) as chip:
         assert 0 == flash_command(artefact, chip.url)
     work = artefact / "build" / BOARD / "platformio"
     run = ["run", "--project-dir", str(repo_root), "--environment", pio_board]
@@ -159,7 +159,7 @@ def test_platformios_failures_are_told_apart(
 ) -> None:
     """Sources that do not compile are the user's, a line that fails is not."""
     monkeypatch.setenv("FAKE_PIO_FAILS", step)
-    with VirtualDevice(tcp=True) as device, Chip(1, device) as chip:
+    with VirtualDevice(tcp=True) as device, Chip("1", device) as chip:
         assert code == flash_command(artefact, chip.url)
     assert f"{step} of {artefact.resolve()}" in capsys.readouterr().err
     assert [] == device.heard

@@ -157,7 +157,7 @@ def test_hello_has_the_fields_of_the_facts() -> None:
 
 def test_hello_reads_names_and_hashes() -> None:
     """Hashes become hexadecimal, the chip loses its padding."""
-    numbers = (1, 7, 3072, 10, 30, 21, 4, 8192, 1000, 20, 0, 0)
+    numbers = (1, 7, 3072, 10, 30, 21, 4, 8192, 1000, 20, 0, 0, 0, 0, 0)
     frame = decode(
         encode("hello", 0, 1, b"\xab" * 8, b"\xcd" * 32, b"esp32s3", *numbers)[:-1]
     )

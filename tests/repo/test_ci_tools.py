@@ -12,7 +12,7 @@ PROGRAMS = (
     *("cc", "gcc", "clang", "c++", "nm", "size"),
     *("xtensa-lx106-elf-gcc", "qemu-system-xtensa"),
 )
-MODULES = ("ziglang", "hatchling", "sklearn", "platformio", "SCons")
+MODULES = ("cma", "cmaes", "ziglang", "hatchling", "sklearn", "platformio", "SCons")
 
 
 @pytest.mark.skipif(not os.environ.get("CI"), reason="elsewhere tests may skip")

@@ -43,6 +43,11 @@ extern "C" {
 #define REFOLD_PACKED(array) NULL
 #endif
 
+/* The memory of the packed array of that name; a build defines it to choose one. */
+#ifndef REFOLD_PLACE
+#define REFOLD_PLACE(array)
+#endif
+
 typedef struct refold_shape {
     uint16_t h, w, c;
 } refold_shape;

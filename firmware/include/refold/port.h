@@ -31,6 +31,9 @@ typedef struct refold_port {
     uint32_t receive_bytes; /* what the port can hold while an image runs */
     uint32_t code_bytes;    /* 0: unknown */
     uint32_t free_heap;     /* read at every HELLO; 0: no heap */
+    uint32_t stack_free;    /* likewise: bytes that were never used; 0: unknown */
+    uint8_t arena_memory;   /* REFOLD_MEMORY_* */
+    uint32_t hot_bytes;     /* weights that lie in SRAM beside those in flash */
 } refold_port;
 
 #ifdef __cplusplus

@@ -51,6 +51,9 @@ static void hello(refold_link *link, const refold_frame *frame)
     put_u32(out + REFOLD_FRAME_HELLO_STATE_BYTES, link->state_bytes);
     put_u32(out + REFOLD_FRAME_HELLO_CODE_BYTES, port->code_bytes);
     put_u32(out + REFOLD_FRAME_HELLO_FREE_HEAP, port->free_heap);
+    put_u32(out + REFOLD_FRAME_HELLO_STACK_FREE, port->stack_free);
+    out[REFOLD_FRAME_HELLO_ARENA_MEMORY] = port->arena_memory;
+    put_u32(out + REFOLD_FRAME_HELLO_HOT_BYTES, port->hot_bytes);
     refold_frame_send(link, REFOLD_FRAME_HELLO, frame->sequence,
                       REFOLD_FRAME_HELLO_BYTES);
 }

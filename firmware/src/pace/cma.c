@@ -9,6 +9,9 @@
 #include "random.h"
 #include "rank.h"
 
+/* Of a candidate's z: the mean itself, injected, has no direction to weigh. */
+#define LEAST_SQUARE 1e-20f
+
 /* Sums of the preliminary weights of one sign, eq. 49. */
 typedef struct weight_sums {
     float sum;                 /* of |w'| */
@@ -208,7 +211,8 @@ static float recombine(refold_cma *cma, const uint8_t *order)
             for (uint32_t i = 0; i < d; i++)
                 cma->step[i] = cma->step[i] + weight * cma->z[i];
         } else {
-            weight = weight * ((float)d / squared_length(cma->z, d));
+            float square = refold_fmax(squared_length(cma->z, d), LEAST_SQUARE);
+            weight = weight * ((float)d / square);
         }
         refold_factor_add_outer(cma->matrix, d, cma->rates.c_mu * weight, cma->z);
     }

@@ -3,9 +3,9 @@
  *
  * Internal. Hansen, "The CMA Evolution Strategy: A Tutorial", arXiv 1604.00772v2,
  * with every constant of its table 1, apart from:
- *   - C = A A^T is kept as a triangular A (factor.h), updated as C <- A M A^T with
- *     M the tutorial's eq. 47 in the coordinates z of the candidates. C is the
- *     tutorial's; p_sigma lives in the frame of A instead of C^(1/2);
+ *   - C is the tutorial's but kept as its Cholesky factor A (factor.h), updated as
+ *     C <- A M A^T with M eq. 47 in the coordinates z of the candidates, and
+ *     p_sigma lives in these coordinates instead of those of C^(1/2);
  *   - above REFOLD_FULL_DIMENSION C is diagonal and c_1, c_mu are (d + 2)/3 times
  *     larger, at most so that their sum is 1 (Ros and Hansen, PPSN 2008);
  *   - `active` = 0 drops the negative weights (the CMA-ES before 2010);

@@ -20,17 +20,16 @@ static void flip(uint32_t seed, uint32_t purpose, float *x, uint32_t count)
 }
 
 /*
- * Fisher and Yates, on the values themselves instead of on indices. The product
- * is the usual unbiased-enough draw from 0..i: it errs by less than i / 2^32.
+ * Fisher and Yates, on the values themselves: no indices to store. The product
+ * draws from 0..i with probabilities that err by less than 2^-32.
  */
 static void permute(uint32_t seed, float *x, uint32_t count)
 {
     refold_random stream = {seed, REFOLD_RANDOM_PERMUTATION, 0, 0};
     uint32_t words[4];
 
-    refold_random_block(&stream, (count - 1) / 4, words);
     for (uint32_t i = count - 1; i > 0; i--) {
-        if (i % 4 == 3)
+        if (i % 4 == 3 || i == count - 1)
             refold_random_block(&stream, i / 4, words);
         uint32_t j = (uint32_t)(((uint64_t)words[i % 4] * (i + 1)) >> 32);
         float held = x[i];

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import click
 
+from refoldc.artefact import load_artefact
+
 from refold.boards import load_board
 from refold.build import build
 from refold.cli.options import FOLDER, board_option
+from refold.placement import describe, place
 
 
 @click.command(name="build")
@@ -16,8 +19,12 @@ from refold.cli.options import FOLDER, board_option
 @board_option
 def command(artefact: Path, board: str) -> int:
     """Build the firmware of a compiled model for a board."""
-    built = build(artefact, load_board(board))
+    target = load_board(board)
+    built = build(artefact, target)
     click.echo(f"{built.executable}: build {built.build_hash}")
+    if target.memory.sram_bytes is not None:
+        placement = place(load_artefact(artefact).qgraph, target)
+        click.echo(describe(placement, target))
     if built.code_bytes is not None:
         click.echo(f"code: {built.code_bytes:,} bytes")
     return 0

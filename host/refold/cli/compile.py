@@ -14,15 +14,15 @@ from refoldc.errors import BoundMissed
 from refoldc.fold import fold
 from refoldc.importer import import_proto
 from refoldc.loading import load_onnx
-from refoldc.memory import Limits
 from refoldc.options import CompileOptions
 from refoldc.pipeline import compile_model
 
-from refold.boards import Board, load_board
+from refold.boards import load_board
 from refold.bounds import parse_bound
 from refold.cli.options import FOLDER, MODEL, floats, shape_option
 from refold.console import watching
 from refold.data import load_data
+from refold.placement import board_limits, describe, place
 from refold.verdict import LOW, summary
 
 _logger = logging.getLogger(__name__)
@@ -139,8 +139,8 @@ def command(
 ) -> int:
     """Compile an ONNX model with BatchNorm to int8 C that recalibrates itself.
 
-    DIR receives the C sources, the manifest and what the host needs to check the
-    firmware.
+    DIR receives the C sources, the manifest with an accuracy report, and what the
+    host needs to check the firmware.
     """
     bounds = [parse_bound(text, metrics=("agreement",)) for text in fail_under]
     limits = None if board is None else board_limits(load_board(board))
@@ -170,6 +170,9 @@ def command(
             dump_layers=dump_layers,
         )
     _summarise(artefact)
+    if limits is not None and limits.ram_bytes is not None:
+        target = load_board(limits.board)
+        click.echo(describe(place(artefact.qgraph, target), target))
     for notice in artefact.manifest.notices:
         click.echo(f"note: {notice}")
     agreed = artefact.manifest.accuracy.agreement
@@ -177,13 +180,6 @@ def command(
         if not bound.holds(agreed):
             raise BoundMissed(f"bound {bound.text} is missed: found {agreed:g}")
     return 0
-
-
-def board_limits(board: Board) -> Limits:
-    """Return what a board offers to a model; the arena lies in one memory."""
-    memory = board.memory
-    sizes = [s for s in (memory.sram_bytes, memory.psram_bytes) if s is not None]
-    return Limits(board.id, max(sizes, default=None), memory.flash_bytes)
 
 
 def _summarise(artefact: Artefact) -> None:
@@ -202,6 +198,9 @@ def _summarise(artefact: Artefact) -> None:
     click.echo(
         f"memory: {memory.weights_bytes:,} bytes of constants, {memory.arena_bytes:,} "
         f"bytes of RAM, {memory.adapt_state_bytes:,} of them adaptation state"
+    )
+    click.echo(
+        f"peak: {manifest.peak.bytes:,} bytes of tensors at layer {manifest.peak.layer}"
     )
     what = "class" if len(manifest.output.shape) == 1 else "largest output"
     accuracy = manifest.accuracy

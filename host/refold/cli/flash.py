@@ -90,7 +90,7 @@ def parse_image(text: str) -> Image:
 
 def summary(flashed: Flashed, port: str) -> str:
     """What was written, for people."""
-    done = flashed.done
+    done = flashed.images
     after = f", after {flashed.failures}" if flashed.failures else ""
     return (
         f"{port}: chip {done.mac}: {done.written} images written and verified at "
