@@ -25,6 +25,9 @@ LINK_SOURCES = (FIRMWARE / "src/crc32.c", *sorted((FIRMWARE / "src/link").glob("
 STUB_SOURCES = (*LINK_SOURCES, SUITE / "stub_runtime.c")
 WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
 
+WORDS = {"i32[]": "i", "u32[]": "I"}
+"""Codes of the fields that hold 32-bit numbers."""
+
 Message = tuple[str, int, dict[str, Any]]
 """Frame name, sequence number, fields by name."""
 
@@ -41,8 +44,8 @@ def frame_body(name: str, sequence: int, **fields: Any) -> bytes:
     """Header and payload of a frame."""
     layout = FRAMES[name]
     rest = fields.pop(layout.rest) if layout.rest else b""
-    if layout.rest_kind == "i32[]":
-        rest = struct.pack(f"<{len(rest)}i", *rest)
+    if layout.rest_kind in WORDS:
+        rest = struct.pack(f"<{len(rest)}{WORDS[layout.rest_kind]}", *rest)
     values = [fields[field] for field in layout.fields]
     header = struct.pack(HEADER, PROTOCOL, layout.type, sequence)
     return header + struct.pack(layout.struct, *values) + rest
@@ -73,8 +76,9 @@ def read_body(body: bytes) -> Message:
     values = struct.unpack_from(layout.struct, payload)
     fields: dict[str, Any] = dict(zip(layout.fields, values, strict=True))
     rest = payload[fixed:]
-    if layout.rest_kind == "i32[]":
-        fields["logits"] = struct.unpack(f"<{len(rest) // 4}i", rest)
+    if layout.rest and layout.rest_kind in WORDS:
+        code = WORDS[layout.rest_kind]
+        fields[layout.rest] = struct.unpack(f"<{len(rest) // 4}{code}", rest)
     elif layout.rest:
         fields[layout.rest] = rest
     else:
@@ -229,6 +233,10 @@ class LinkDevice:
         """Let the firmware say something."""
         self._library.harness_log(self._harness, text)
         return sound(self._taken())
+
+    def without_times(self) -> None:
+        """Let the port keep no layer times."""
+        self._library.harness_without_times(self._harness)
 
     def fail_at(self, image: int) -> None:
         """Let the runtime fail at an image."""

@@ -117,7 +117,8 @@ def render_header(graph: QGraph, memory: Memory, stamp: Stamp) -> Iterator[str]:
         f"#define REFOLD_MODEL_ARENA_BYTES {memory.arena_bytes}\n"
         "/* What refold_infer reads and writes. */\n"
         f"#define REFOLD_MODEL_INPUT_BYTES {input_slots(graph)[-1].end}\n"
-        f"#define REFOLD_MODEL_OUTPUTS {output_count(graph)}"
+        f"#define REFOLD_MODEL_OUTPUTS {graph.output_count}\n"
+        f"#define REFOLD_MODEL_LAYERS {len(graph.layers)}"
     )
     yield '#ifdef __cplusplus\nextern "C" {\n#endif'
     yield "extern const refold_model refold_model_data;"
@@ -202,11 +203,6 @@ def render_layers(graph: QGraph, plan: Plan) -> str:
         )
         rows.append(c_struct("", fields, "    ") + ",\n")
     return f"static const refold_layer layers[] = {{\n{''.join(rows)}}};"
-
-
-def output_count(graph: QGraph) -> int:
-    """int32 values that the device answers with."""
-    return sum(prod(graph.shapes[output.tensor]) for output in graph.outputs)
 
 
 def render_ports(graph: QGraph, plan: Plan) -> str:
@@ -309,7 +305,7 @@ def model_fields(graph: QGraph, plan: Plan) -> Fields:
     yield "default_sites", _byte_list(site_mask(graph))
     yield "outputs", "outputs"
     yield "output_tensors", str(len(graph.outputs))
-    yield "output_count", str(output_count(graph))
+    yield "output_count", str(graph.output_count)
     yield "softmax", "&softmax"
     yield "gate_level", c_float(float(np.float32(graph.gate_level)))
     yield "gate_noise", c_float(float(np.float32(graph.gate_noise)))

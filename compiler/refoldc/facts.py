@@ -77,6 +77,13 @@ class Memory(IntEnum):
     PSRAM = 2
 
 
+class Ticks(IntEnum):
+    """Values of ``ticks``."""
+
+    NANOSECONDS = 0
+    CYCLES = 1
+
+
 class Gate(IntEnum):
     """Values of ``gate``."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
 from refoldc.errors import DoesNotFit
+from refoldc.input_spec import input_slots
 from refoldc.ir import (
     QConcat,
     QConv,
@@ -119,9 +119,9 @@ def record_bytes(graph: QGraph) -> int:
 
 def link_image_bytes(graph: QGraph) -> int:
     """REFOLD_LINK_IMAGE_BYTES: one image, and two results that are kept."""
-    logits = 4 * prod(graph.shapes[graph.output])
+    logits = 4 * graph.output_count
     kept = LINK_RESULT_BYTES + aligned(logits)
-    return aligned(prod(graph.shapes[graph.input])) + LINK_SLOT_BYTES + 2 * kept
+    return aligned(input_slots(graph)[-1].end) + LINK_SLOT_BYTES + 2 * kept
 
 
 def packed_bytes(layer: QLayer) -> int:

@@ -84,6 +84,11 @@ class Ports:
         return frozenset(output.tensor for output in self.outputs)
 
     @property
+    def output_count(self) -> int:
+        """Values that the device answers with: of all outputs."""
+        return sum(prod(self.shapes[output.tensor]) for output in self.outputs)
+
+    @property
     def sample_shape(self) -> Shape:
         """(H, W, C) or (F,) of the input; of several, (F,) of all elements."""
         shapes = [self.shapes[tensor.name] for tensor in self.inputs]

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from refold import emulator
 from refold.boards import Board
 from refold.build import Build
 from refold.device import Device, Patience
+from refold.emulation import lacking
 from refold.errors import UserError
 from refold.link import open_link
 from refold.process import spawn
@@ -87,11 +87,11 @@ def _start(board: Board, build: Build) -> tuple[str, ...]:
     firmware = str(build.executable)
     if not board.link.emulator:
         return (firmware, *_WAY)
-    program = board.link.emulator[0]
-    if shutil.which(program) is None:
+    missing = lacking(board)
+    if missing is not None:
         raise UserError(
-            f"board {board.id} runs in an emulator, and there is no {program} on PATH; "
-            f"install it ({board.link.install})"
+            f"board {board.id} runs in an emulator, and {missing}; install it "
+            f"({board.link.install})"
         )
     filled = (part.replace("{firmware}", firmware) for part in board.link.emulator)
     return (sys.executable, "-I", emulator.__file__, *filled)

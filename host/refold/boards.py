@@ -35,12 +35,15 @@ class Toolchain(_Table, frozen=True, kw_only=True):
         linker_script: File in the port's folder that lays out memory; empty for
             the compiler's own.
         install: Command that installs the compiler, for messages.
+        sdkconfig: More settings of ESP-IDF, such as ``CONFIG_REFOLD_CORE=0``; they
+            win over refold's own.
     """
 
     kind: Literal["host", "command", "esp_idf"]
     prefix: str = ""
     env: str = ""
     pio_board: str = ""
+    sdkconfig: tuple[str, ...] = ()
     cflags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
     linker_script: str = ""

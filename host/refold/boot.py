@@ -81,32 +81,36 @@ class Boot:
             UserError: Other firmware answers.
             InfraError: None does; the message has what the boot log tells.
         """
-        try:
-            return self._hello()
-        except InfraError as error:
-            _logger.info("%s: %s", self._port, error)
-        port = self._where()
-        said = boot_log(port)
+        hello = self._hello()
+        if hello is not None:
+            return hello
+        said = boot_log(self._where())
         if _DOWNLOAD in said:
-            self._leave_download(port)
-        try:
-            return self._hello()
-        except InfraError as error:
+            self._leave_download(self._where())
+        hello = self._hello()
+        if hello is None:
             raise InfraError(
-                f"{error.found}; the images were written and verified, but "
-                f"{_diagnosis(said)}"
-            ) from None
+                f"port {self._where()}: the images were written and verified, but no "
+                f"firmware answers: {_diagnosis(said)}"
+            )
+        return hello
 
-    def _hello(self) -> Hello:
+    def _hello(self) -> Hello | None:
+        """What the firmware says; None where it says nothing."""
         end = time.monotonic() + self._wait_s
         with self._open(end) as link:
-            return Device(
+            device = Device(
                 link,
                 build_hash=self._build_hash,
                 remedy="the images were written and verified, but the chip starts "
                 "others: erase it with 'esptool erase-flash', then flash again",
                 hello_s=max(LEAST_HELLO_S, end - time.monotonic()),
-            ).hello()
+            )
+            try:
+                return device.hello()
+            except InfraError as error:
+                _logger.info("%s", error)
+                return None
 
     def _open(self, end: float) -> Link:
         while True:
@@ -115,7 +119,7 @@ class Boot:
             except UserError as error:
                 if time.monotonic() > end:
                     raise InfraError(
-                        f"{error} (it was there before the chip restarted)"
+                        f"{error} (it was there before the chip was flashed)"
                     ) from None
                 time.sleep(0.1)
 
@@ -162,8 +166,8 @@ def _diagnosis(said: str) -> str:
     last = " ".join(said.split())[-_SHOWN_CHARACTERS:]
     if last:
         return (
-            f"the firmware does not answer; the boot log ends with '{last}': a panic "
-            "or a reset loop is the firmware's; else check that its link is this port"
+            f"the boot log ends with '{last}': a panic or a reset loop is the "
+            "firmware's; else check that its link (UART or USB) is this port"
         )
     return (
         "the chip is silent: press RESET (EN) or power-cycle the board, check that "

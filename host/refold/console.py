@@ -19,7 +19,8 @@ from rich.table import Table
 
 from refold import score
 from refold.corrupt import CORRUPTIONS
-from refold.result import Result, Run
+from refold.profile import profile_lines
+from refold.result import Profile, Result, Run
 from refold.schedule import Step
 from refold.watch import Watch
 
@@ -187,12 +188,22 @@ def _mismatches(counts: Iterable[int | None]) -> str:
     return str(sum(known)) if known else "not checked"
 
 
+def _show_profile(profile: Profile) -> None:
+    text = f"layers under {profile.adapt}, median of {profile.images} images"
+    OUT.print(text, highlight=False)
+    width = OUT.width if OUT.is_terminal else None
+    for line in profile_lines(profile, width):
+        OUT.print(line, highlight=False, soft_wrap=True)
+
+
 def show_result(result: Result) -> None:
     """Print the tables of a result, and why it is no pass, if it is none."""
     if any(s.images for run in result.runs for s in run.streams):
         for table in accuracy_tables(result, OUT.width):
             OUT.print(table)
         OUT.print(cost_table(result))
+    for profile in result.profile:
+        _show_profile(profile)
     for reason in result.reasons:
         # Not wrapped: the reason may hold a command to copy.
         text = f"{result.verdict}: {reason}"

@@ -10,13 +10,14 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable, Iterator
+from struct import iter_unpack
 
 from refoldc.adapt import AdaptConfig
 
 from refold import facts
 from refold.errors import InfraError, RefoldError, UserError
 from refold.link import Link
-from refold.protocol import DELIMITER, Frame, Hello, encode
+from refold.protocol import DELIMITER, Frame, Hello, Times, encode
 from refold.stream import TRIES, Patience, Reply, Stream
 
 __all__ = ["Device", "Hello", "Patience", "Reply"]
@@ -188,6 +189,26 @@ class Device:
         for _ in self._stream.run([image]):
             pass
         return frames
+
+    def read_times(self) -> Times:
+        """Return what the layers of the last image took.
+
+        Raises:
+            InfraError: The device is gone or silent.
+        """
+        layers: tuple[int, ...] = ()
+        while True:
+            frame = self._ask("profile_request", "profile", len(layers))
+            kind, ticks_per_us, image, count, first = frame.values
+            more = tuple(value for (value,) in iter_unpack("<I", frame.rest))
+            if first != len(layers) or (first < count and not more):
+                raise InfraError(
+                    f"port {self.port}: asked for times from layer {len(layers)}, got "
+                    f"{len(more)} from {first} of {count}; restart the board"
+                )
+            layers += more
+            if len(layers) >= count:
+                return Times(kind, ticks_per_us, image, layers)
 
     # --- adaptation state ----------------------------------------------------
 

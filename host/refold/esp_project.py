@@ -75,7 +75,7 @@ def render_sdkconfig(board: Board, placement: Placement, partitions: Path) -> st
         settings.append("CONFIG_REFOLD_ARENA_IN_PSRAM=y")
     if placement.link == "psram":
         settings.append("CONFIG_REFOLD_LINK_IN_PSRAM=y")
-    return "".join(f"{setting}\n" for setting in settings)
+    return "".join(f"{line}\n" for line in (*settings, *board.toolchain.sdkconfig))
 
 
 def _line(board: Board) -> tuple[str, ...]:

@@ -251,4 +251,5 @@ def _explain(code: int, output: str) -> EsptoolError:
             return EsptoolError(reason.kind, match.expand(reason.found), reason.remedy)
     errors = re.findall(r"error occurred: (.+)", output)
     said = errors[-1:] or output.strip().splitlines()[-1:] or [f"exit code {code}"]
-    return EsptoolError(Kind.TRANSFER, said[0].strip(), _LINE)
+    words = re.sub(r"[.\s]*(This can have many|For trouble)[^)]*", "", said[0])
+    return EsptoolError(Kind.TRANSFER, words.strip(". "), _LINE)

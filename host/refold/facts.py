@@ -77,6 +77,13 @@ class Memory(IntEnum):
     PSRAM = 2
 
 
+class Ticks(IntEnum):
+    """Values of ``ticks``."""
+
+    NANOSECONDS = 0
+    CYCLES = 1
+
+
 class Gate(IntEnum):
     """Values of ``gate``."""
 
@@ -157,6 +164,10 @@ FRAMES: Final = {
         "trace", 0x0C, "<B",
         ("on",), None, None,
     ),
+    "profile_request": FrameLayout(
+        "profile_request", 0x08, "<H",
+        ("first",), None, None,
+    ),
     "hello": FrameLayout(
         "hello", 0x81, "<H8s32s16sBIIHHHBIIIIIIBI",
         ("abi", "build_hash", "model_hash", "chip", "reset_reason", "boot_count", "input_bytes", "outputs", "layers", "sites", "window", "receive_bytes", "arena_bytes", "state_bytes", "code_bytes", "free_heap", "stack_free", "arena_memory", "hot_bytes"), None, None,
@@ -180,6 +191,10 @@ FRAMES: Final = {
     "tensor": FrameLayout(
         "tensor", 0x8C, "<IIHI",
         ("stream", "index", "layer", "offset"), "data", "bytes",
+    ),
+    "profile": FrameLayout(
+        "profile", 0x87, "<BIIHH",
+        ("kind", "ticks_per_us", "image", "layers", "first"), "times", "u32[]",
     ),
     "log": FrameLayout(
         "log", 0x86, "<",

@@ -46,6 +46,7 @@ class RunOptions:
     dump_layers: int = 0
     fail_under: tuple[str, ...] = ()
     output: str | None = None
+    profile: bool = False
 
 
 @dataclass(frozen=True, eq=False)

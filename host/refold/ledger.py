@@ -21,6 +21,7 @@ from refold.result import (
     DataRecord,
     Memory,
     Model,
+    Profile,
     Result,
     Run,
     Verdict,
@@ -52,6 +53,7 @@ class Ledger:
     port: str | None = None
     failure: str | None = None
     interrupted: bool = False
+    profiles: list[Profile] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
 
 
@@ -108,6 +110,7 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
         runs=runs,
         gain=score.gains(runs),
         interrupted=ledger.interrupted,
+        profile=tuple(ledger.profiles),
     )
 
 

@@ -14,12 +14,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from refoldc.artefact import load_artefact
+
 from refold.board_session import hold
 from refold.boards import Board
 from refold.boot import Boot
 from refold.errors import InfraError, UserError
-from refold.images import FLASH_FILE, read_images
+from refold.esp_build import prepare
+from refold.placement import place
 from refold.protocol import Hello
+from refold.recipe import make_recipe
 from refold.resources import resource
 from refold.watch import Watch
 from refold.wire import open_wire
@@ -38,11 +42,12 @@ def upload(artefact: Path, board: Board, port: str, *, watch: Watch) -> Hello:
 
     Args:
         artefact: Compiled model.
-        board: With an environment in its toolchain.
+        board: Its environment is that of its toolchain, else named as the board is.
         port: As PlatformIO takes it: a device path or COM port.
         watch: Told what is done.
 
     Raises:
+        RefoldcError: ``artefact`` is no compiled model, or too large for the board.
         UserError: PlatformIO or the port is missing, or the build fails.
         InfraError: The upload fails, or no firmware answers.
     """
@@ -67,12 +72,12 @@ def upload(artefact: Path, board: Board, port: str, *, watch: Watch) -> Hello:
         return boot.await_hello()
 
 
-def _build_hash(artefact: Path, board: Board) -> str | None:
-    """What the build says that it made; None where it says nothing."""
-    directory = artefact / "build" / board.id
-    if (directory / FLASH_FILE).is_file():
-        return read_images(directory).build_hash
-    return None
+def _build_hash(artefact: Path, board: Board) -> str:
+    """What firmware reports that PlatformIO builds now."""
+    if board.toolchain.kind == "esp_idf":
+        placement = place(load_artefact(artefact).qgraph, board)
+        return prepare(artefact, board, placement, "platformio").build_hash
+    return make_recipe(artefact, board).build_hash
 
 
 def _pio(
@@ -81,11 +86,12 @@ def _pio(
     """Run the environment; return exit code and last lines."""
     project = resource("platformio.ini").parent
     command = [sys.executable, "-m", "platformio", "run"]
-    command += ["--project-dir", str(project), "--environment", board.toolchain.env]
+    environment = board.toolchain.env or board.id
+    command += ["--project-dir", str(project), "--environment", environment]
     command += options
     _logger.debug("%s", shlex.join(command))
     workspace = artefact.resolve() / "build" / board.id / "platformio"
-    environment = {
+    settings = {
         "REFOLD_ARTEFACT": str(artefact.resolve()),
         "PLATFORMIO_WORKSPACE_DIR": str(workspace),
     }
@@ -97,7 +103,7 @@ def _pio(
             stderr=subprocess.STDOUT,
             encoding="utf-8",
             errors="replace",
-            env={**os.environ, **environment},
+            env={**os.environ, **settings},
             timeout=timeout_s,
             check=False,
         )

@@ -69,6 +69,22 @@ class Hello:
         return cls(abi, build_hash.hex(), model_hash.hex(), name, *numbers)
 
 
+class Times(NamedTuple):
+    """Times of a device's last image, in ticks.
+
+    Attributes:
+        kind: One of ``facts.Ticks``.
+        ticks_per_us: 0 where the device keeps no times.
+        image: The whole inference.
+        layers: Each layer's; the first one's includes the input's.
+    """
+
+    kind: int
+    ticks_per_us: int
+    image: int
+    layers: tuple[int, ...]
+
+
 class FrameError(ValueError):
     """Bytes between two delimiters that are no frame of this protocol."""
 
@@ -89,7 +105,7 @@ class _Codec(NamedTuple):
 
 
 def _codec(layout: facts.FrameLayout) -> _Codec:
-    units = {None: 0, "bytes": 1, "i32[]": 4}
+    units = {None: 0, "bytes": 1, "i32[]": 4, "u32[]": 4}
     fixed = Struct(facts.HEADER + layout.struct[1:])
     return _Codec(layout.name, layout.type, fixed, units[layout.rest_kind])
 

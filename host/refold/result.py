@@ -129,12 +129,40 @@ class DataRecord(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
+class LayerTime(msgspec.Struct, frozen=True, kw_only=True):
+    """One layer of a profile; ``ticks`` the median over its images."""
+
+    name: str
+    op: str
+    macs: int
+    ticks: int
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """What the layers take under one mode, by the device's clock.
+
+    Attributes:
+        images: Over which medians were taken.
+        unit: Of a tick.
+        total: Ticks of a whole inference. The first layer's include the input's
+            conversion; what follows the last one is in the total alone.
+    """
+
+    adapt: str
+    images: int
+    unit: str
+    ticks_per_us: int
+    total: int
+    layers: tuple[LayerTime, ...]
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``result.json``.
 
     Attributes:
         reasons: Why it is no pass.
         interrupted: The user ended the run, which is then not complete.
+        profile: Of each mode, where it was asked for.
     """
 
     schema: str
@@ -149,6 +177,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     gain: dict[str, float]
     reasons: tuple[str, ...] = ()
     interrupted: bool = False
+    profile: tuple[Profile, ...] = ()
 
     def run(self, adapt: str) -> Run | None:
         """Return the run under a canonical mode, if there is one."""

@@ -26,6 +26,7 @@ from refold.errors import InfraError
 from refold.inputs import device_input
 from refold.job import Job, RunOptions, prepare
 from refold.ledger import Entry, Ledger, conclude
+from refold.profile import IMAGES, measure, require_times
 from refold.result import Result
 from refold.schedule import Step
 from refold.trace import dump_layers
@@ -83,6 +84,8 @@ def _stream_all(
         with connect(job.board, built, job.options.port) as device:
             ledger.hello = device.hello()
             ledger.port = device.port
+            if job.options.profile:
+                require_times(device)
             watch.plan(sum(len(step.indices) for step in job.steps))
             if job.options.dump_layers:
                 watch.stage("comparing layer by layer")
@@ -90,6 +93,8 @@ def _stream_all(
             for step in job.steps:
                 watch.step(step)
                 _stream(device, step, pictures, ledger, checker, watch)
+            if job.options.profile:
+                _profile(device, job, pictures, ledger, watch)
     except InfraError as error:
         ledger.failure = str(error)
     except KeyboardInterrupt:
@@ -126,6 +131,18 @@ def _pictures(job: Job) -> Pictures:
         return device_input(spec, job.data.stream(corruption, severity, seed))
 
     return images
+
+
+def _profile(
+    device: Device, job: Job, pictures: Pictures, ledger: Ledger, watch: Watch
+) -> None:
+    """Measure the layers under every mode, on the first stream's first images."""
+    first = job.steps[0]
+    images = pictures(first.corruption, first.severity)[first.indices[:IMAGES]]
+    for mode in job.modes:
+        watch.stage(f"profiling {mode.text}")
+        data = [image.tobytes() for image in images]
+        ledger.profiles.append(measure(device, mode, data, job.artefact.qgraph))
 
 
 def _stream(

@@ -14,7 +14,7 @@ from cbuild import RUNTIME_SOURCES, compile_shared
 from numpy.typing import NDArray
 
 from refoldc.adapt import AdaptConfig
-from refoldc.emit import Sources, Stamp, emit_model, output_count
+from refoldc.emit import Sources, Stamp, emit_model
 from refoldc.facts import SITE_MASK_BYTES, Gate, Method, Rule, Stats
 from refoldc.ir import QGraph
 from refoldc.memory import CONTEXT_BYTES, TENSOR_SLACK, measure
@@ -145,7 +145,7 @@ class EmittedModel:
 
     def infer(self, image: NDArray[Any]) -> Outcome:
         """Run one image."""
-        logits = np.zeros(output_count(self.graph), np.int32)
+        logits = np.zeros(self.graph.output_count, np.int32)
         data = np.ascontiguousarray(image)
         status = self.runtime.refold_infer(
             self._context,

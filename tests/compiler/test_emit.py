@@ -78,7 +78,8 @@ def test_header_has_the_sizes(graph: QGraph, tmp_path: Path) -> None:
     header = emit(graph).model_h
     macros = dict(re.findall(r"#define REFOLD_MODEL_(\w+) (\d+)", header))
     arena = EmittedModel(graph, tmp_path).arena_bytes
-    assert {"ARENA_BYTES": str(arena), "INPUT_BYTES": "270", "OUTPUTS": "7"} == macros
+    sizes = {"INPUT_BYTES": "270", "OUTPUTS": "7", "LAYERS": "11"}
+    assert {"ARENA_BYTES": str(arena), **sizes} == macros
 
 
 def test_layers_say_what_they_are(graph: QGraph) -> None:

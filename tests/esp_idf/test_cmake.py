@@ -83,6 +83,14 @@ def test_every_source_is_listed(
     assert {*RUNTIME_SOURCES, *port_sources(wire), model} == listed
 
 
+def test_sources_have_names_of_their_own() -> None:
+    """PlatformIO puts the objects of sources outside its project into one folder."""
+    names = [path.name for path in RUNTIME_SOURCES]
+    names += [path.name for path in port_sources("wire_uart")]
+    assert len(set(names)) == len(names)
+    assert "model.c" not in names
+
+
 def test_code_keeps_the_floating_point_rules(config: Path, tmp_path: Path) -> None:
     """And has the SIMD kernels and the build's header."""
     given = lists(evaluate(tmp_path, f"REFOLD_CONFIG {config}").stderr)

@@ -219,6 +219,15 @@ def test_the_console_is_on_the_other_line(graph: QGraph) -> None:
     assert "CONFIG_REFOLD_BAUD" not in found
 
 
+def test_a_board_may_have_more_settings(graph: QGraph) -> None:
+    """They come last, where they win."""
+    own = ("CONFIG_REFOLD_WINDOW=2", "CONFIG_REFOLD_CORE=0")
+    toolchain = msgspec.structs.replace(BOARD.toolchain, sdkconfig=own)
+    board = msgspec.structs.replace(BOARD, toolchain=toolchain)
+    lines = render_sdkconfig(board, place(graph, board), Path("/p")).splitlines()
+    assert list(own) == lines[-2:]
+
+
 def test_every_setting_is_declared(graph: QGraph) -> None:
     """Names of refold's own options, in settings, sources and CMake files."""
     declared = set(re.findall(r"config (REFOLD_\w+)", kconfig()))

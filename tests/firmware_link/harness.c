@@ -20,6 +20,17 @@ typedef struct harness {
     size_t bytes;    /* of the link memory */
 } harness;
 
+#define LAYERS 3
+
+static uint32_t layer_ticks[LAYERS], asked;
+
+/* Ticks that tell how often they were asked for: 1, 4, 9, ... */
+static uint32_t squares(void)
+{
+    asked++;
+    return asked * asked;
+}
+
 static void write_to_python(void *user, const void *data, size_t bytes)
 {
     harness_write write;
@@ -41,7 +52,7 @@ harness *harness_new(uint32_t input_bytes, uint32_t outputs, uint32_t state_byte
     h->model.output_count = outputs;
     h->model.site_channels = state_bytes;
     h->model.activation_bytes = 4096;
-    h->model.layer_count = 3;
+    h->model.layer_count = LAYERS;
     h->model.site_count = 2;
     for (int i = 0; i < 32; i++)
         h->model.sha256[i] = (uint8_t)(0xE0 + i);
@@ -53,6 +64,11 @@ harness *harness_new(uint32_t input_bytes, uint32_t outputs, uint32_t state_byte
     h->port.boot_count = 1;
     h->port.receive_bytes = 8192;
     h->port.code_bytes = 30000;
+    h->port.layer_ticks = layer_ticks;
+    h->port.ticks = squares;
+    h->port.ticks_per_us = 240;
+    h->port.ticks_kind = REFOLD_TICKS_CYCLES;
+    asked = 0;
     h->bytes = window > 0 ? refold_link_bytes(&h->model, window)
                           : refold_link_bytes(&h->model, REFOLD_WINDOW_MIN) - 1;
     if (posix_memalign(&memory, REFOLD_ALIGNMENT, h->bytes + 2 * CANARY_BYTES) != 0)
@@ -62,6 +78,14 @@ harness *harness_new(uint32_t input_bytes, uint32_t outputs, uint32_t state_byte
     *status = refold_link_init(&h->link, ctx, &h->model, &h->port,
                                h->memory + CANARY_BYTES, h->bytes);
     return h;
+}
+
+/* From now on the port keeps no times. */
+void harness_without_times(harness *h)
+{
+    h->port.layer_ticks = NULL;
+    h->port.ticks_per_us = 0;
+    refold_set_trace(h->link.ctx, NULL, NULL);
 }
 
 void harness_free(harness *h)

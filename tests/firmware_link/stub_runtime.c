@@ -58,8 +58,8 @@ refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
     ctx->history = refold_crc32(ctx->history, input, ctx->model->input_bytes);
     for (uint32_t i = 0; i < ctx->model->output_count; i++)
         logits[i] = (int32_t)(ctx->history + i);
-    if (ctx->trace != NULL)
-        ctx->trace(ctx->trace_user, 0, input, ctx->model->input_bytes);
+    for (uint16_t i = 0; ctx->trace && i < ctx->model->layer_count; i++)
+        ctx->trace(ctx->trace_user, i, input, i == 0 ? ctx->model->input_bytes : 0);
     ctx->images++;
     ctx->report.shift_score = 0.25f;
     ctx->report.infer_us = 500;

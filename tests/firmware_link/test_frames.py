@@ -122,6 +122,7 @@ def test_echoes_are_dropped(library: ctypes.CDLL) -> None:
         pytest.param(b"\x01\x02\x05\x00" + bytes(50), id="configure too short"),
         pytest.param(b"\x01\x03\x05\x00" + bytes(12), id="input without data"),
         pytest.param(b"\x01\x06\x05\x00" + bytes(8), id="state without data"),
+        pytest.param(b"\x01\x08\x05\x00\x00", id="profile request too short"),
     ],
 )
 def test_a_malformed_frame_is_answered(library: ctypes.CDLL, body: bytes) -> None:

@@ -145,14 +145,14 @@ static size_t likely_frame(uint32_t *random, uint8_t *out)
         REFOLD_FRAME_INPUT,          REFOLD_FRAME_INPUT,
         REFOLD_FRAME_INPUT,          REFOLD_FRAME_RESULT_REQUEST,
         REFOLD_FRAME_STATE_READ,     REFOLD_FRAME_STATE_WRITE,
-        REFOLD_FRAME_STATE_RESET,
+        REFOLD_FRAME_STATE_RESET,    REFOLD_FRAME_TRACE,
     };
     static const uint8_t sizes[] = {
         REFOLD_FRAME_HELLO_REQUEST_BYTES,   REFOLD_FRAME_CONFIGURE_BYTES,
         REFOLD_FRAME_INPUT_BYTES + 40,      REFOLD_FRAME_INPUT_BYTES + 20,
         REFOLD_FRAME_INPUT_BYTES + 7,       REFOLD_FRAME_RESULT_REQUEST_BYTES,
         REFOLD_FRAME_STATE_READ_BYTES,      REFOLD_FRAME_STATE_WRITE_BYTES + 24,
-        REFOLD_FRAME_STATE_RESET_BYTES,
+        REFOLD_FRAME_STATE_RESET_BYTES,     REFOLD_FRAME_TRACE_BYTES,
     };
     size_t kind = next_random(random) % sizeof types;
     size_t bytes = sizes[kind];
@@ -166,6 +166,8 @@ static size_t likely_frame(uint32_t *random, uint8_t *out)
         out[4 + REFOLD_FRAME_INPUT_INDEX] = (uint8_t)(next_random(random) % 4);
         out[4 + REFOLD_FRAME_INPUT_OFFSET] = (uint8_t)(next_random(random) % 2 * 20);
     }
+    if (types[kind] == REFOLD_FRAME_TRACE)
+        out[4 + REFOLD_FRAME_TRACE_ON] = (uint8_t)(next_random(random) % 3);
     if (types[kind] == REFOLD_FRAME_CONFIGURE)
         out[4 + REFOLD_FRAME_CONFIGURE_INTERVAL] = 1;
     if (types[kind] == REFOLD_FRAME_STATE_WRITE) {

@@ -28,7 +28,7 @@ def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             b"boot:0x3 (DOWNLOAD)\r\nwaiting for download\r\n",
-            r"written and verified, but the chip stays in download mode: release",
+            "written and verified, but no firmware answers: the chip stays in dow",
             True,
         ),
         (b"invalid header: 0xffffffff\r\n", "its ROM finds no bootloader", False),
@@ -65,5 +65,5 @@ def test_a_usb_chip_may_come_back_under_another_name(
 def test_a_port_that_stays_away_is_infrastructure() -> None:
     """It was there before: the user's input is not at fault."""
     there = Boot("/dev/gone-with-the-reset", 921600, None, wait_s=0.3)
-    with pytest.raises(InfraError, match="it was there before the chip restarted"):
+    with pytest.raises(InfraError, match="it was there before the chip was flashed"):
         there.await_hello()

@@ -29,6 +29,7 @@ from refold.cli import compile as compile_command
 from refold.cli import status
 from refold.console import ProgressWatch
 from refold.device import Device
+from refold.esp_tool import Tool
 from refold.result import check_place, load_result, write_result
 
 Call = Callable[..., tuple[int, str, str]]
@@ -228,6 +229,15 @@ def test_doctor_names_extras(refold: Call, monkeypatch: pytest.MonkeyPatch) -> N
     extra = {"no-such-package": ("zig", "compiles")}
     monkeypatch.setattr("refold.cli.doctor.OPTIONAL", extra)
     assert "pip install 'refold[zig]'" in refold("doctor")[1]
+
+
+def test_doctor_says_what_builds_for_the_esp32s3(
+    refold: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ESP-IDF by itself or within PlatformIO, or what to install."""
+    tool = Tool("idf.py", ("/opt/idf.py",))
+    monkeypatch.setattr("refold.cli.doctor.find_tool", lambda: tool)
+    assert "/opt/idf.py" in refold("doctor")[1]
 
 
 def test_a_log_file_gets_everything(refold: Call, tmp_path: Path, place: Any) -> None:

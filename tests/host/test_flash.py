@@ -117,7 +117,7 @@ def test_a_serial_device_is_flashed(
     """Behind a pty, with its exclusive lock and without its lines; nobody answers."""
     with (
         bootloader(tmp_path, pty=True) as path,
-        pytest.raises(InfraError, match=r"silent: .* written and verified, but the"),
+        pytest.raises(InfraError, match="verified, but no firmware answers: the chip"),
     ):
         flash(tmp_path, images, board, path, patience=HASTE)
 
@@ -255,7 +255,7 @@ def test_silent_firmware_is_no_success(
     board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """The images are written and verified, and still the command fails."""
-    words = "written and verified, but the chip is silent: press RESET"
+    words = "written and verified, but no firmware answers: the chip is silent"
     with Chip(mock) as chip, pytest.raises(InfraError, match=words):
         flash(tmp_path, images, board, chip.url, patience=HASTE)
     assert_written(mock, images, tmp_path)

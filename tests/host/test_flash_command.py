@@ -14,11 +14,17 @@ import pytest
 from chip import Chip, bootloader, read_flash
 from virtual_device import BUILD, Script, VirtualDevice
 
+from refoldc import compile_model
+from refoldc.artefact import load_artefact
+
 from refold import boards
-from refold.boards import list_boards
+from refold.boards import Board, load_board
 from refold.cli import status
+from refold.data import load_data
+from refold.esp_build import prepare
 from refold.images import FlashImages, Image, write_images
-from refold.resources import boards_dir
+from refold.placement import place
+from refold.resources import boards_dir, bundled_model
 
 BOARD = "esp32s3-devkitc-1"
 FAKE_PIO = """
@@ -118,8 +124,17 @@ def test_old_or_missing_esptool_is_told(
 # --- PlatformIO --------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the compiled bundled network."""
+    out = tmp_path_factory.mktemp("digits") / "digits.refold"
+    digits = load_data("digits", split="train", limit=64)
+    compile_model(bundled_model(), digits.images, out)
+    return out
+
+
 @pytest.fixture
-def pio_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def pio_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Board:
     """Let PlatformIO flash the board, and put a PlatformIO of ours first."""
     package = tmp_path / "modules/platformio"
     package.mkdir(parents=True)
@@ -132,36 +147,54 @@ def pio_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     file = folder / f"{BOARD}.toml"
     file.write_text(file.read_text().replace('"esptool"', '"platformio"'))
     monkeypatch.setattr(boards, "boards_dir", lambda: folder)
-    return next(board.toolchain.env for board in list_boards() if board.id == BOARD)
+    return load_board(BOARD)
+
+
+def pio_build(artefact: Path, board: Board) -> bytes:
+    """The hash of what PlatformIO would build."""
+    placement = place(load_artefact(artefact).qgraph, board)
+    return bytes.fromhex(prepare(artefact, board, placement, "platformio").build_hash)
 
 
 def test_platformio_builds_then_uploads(
-    artefact: Path, pio_board: str, repo_root: Path
+    compiled: Path, pio_board: Board, repo_root: Path
 ) -> None:
-    """In the board's environment, within the artefact; then the firmware is awaited."""
-    with VirtualDevice(tcp=True) as device, Chip("1", device) as chip:
-        assert 0 == flash_command(artefact, chip.url)
-    work = artefact / "build" / BOARD / "platformio"
-    run = ["run", "--project-dir", str(repo_root), "--environment", pio_board]
+    """In the board's environment, within the artefact; then its build is awaited."""
+    script = Script(build_hash=pio_build(compiled, pio_board))
+    with VirtualDevice(script, tcp=True) as device, Chip("1", device) as chip:
+        assert 0 == flash_command(compiled, chip.url)
+    work = compiled / "build" / BOARD / "platformio"
+    environment = ("--environment", pio_board.toolchain.env)
+    run = ["run", "--project-dir", str(repo_root), *environment]
     assert run == json.loads((work / "build.json").read_text())
     to = ["--target", "upload", "--upload-port", chip.url]
     assert [*run, *to] == json.loads((work / "upload.json").read_text())
 
 
+def test_what_platformio_did_not_upload_is_refused(
+    compiled: Path, pio_board: Board, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its word for it is not enough: the firmware must be of this build."""
+    with VirtualDevice(tcp=True) as device, Chip("1", device) as chip:
+        assert 2 == flash_command(compiled, chip.url)
+    expected = pio_build(compiled, pio_board).hex()
+    assert f"expected build {expected}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("step", "code"), [("build", 2), ("upload", 3)])
+@pytest.mark.usefixtures("pio_board")
 def test_platformios_failures_are_told_apart(
     step: str,
     code: int,
-    artefact: Path,
-    pio_board: str,
+    compiled: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Sources that do not compile are the user's, a line that fails is not."""
     monkeypatch.setenv("FAKE_PIO_FAILS", step)
     with VirtualDevice(tcp=True) as device, Chip("1", device) as chip:
-        assert code == flash_command(artefact, chip.url)
-    assert f"{step} of {artefact.resolve()}" in capsys.readouterr().err
+        assert code == flash_command(compiled, chip.url)
+    assert f"{step} of {compiled.resolve()}" in capsys.readouterr().err
     assert [] == device.heard
 
 

@@ -38,7 +38,7 @@ def frames(draw: st.DrawFn) -> Frame:
             values.append(draw(st.floats(width=32, allow_nan=False)))
         else:
             values.extend(draw(st.integers(*SIZES[code])) for _ in range(size))
-    unit = {None: 0, "bytes": 1, "i32[]": 4}[layout.rest_kind]
+    unit = {None: 0, "bytes": 1, "i32[]": 4, "u32[]": 4}[layout.rest_kind]
     rest = b"".join(draw(st.lists(st.binary(min_size=unit, max_size=unit))))
     return Frame(layout.name, draw(st.integers(0, 65535)), tuple(values), rest)
 

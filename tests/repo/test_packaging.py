@@ -15,9 +15,13 @@ pytest.importorskip("hatchling", reason="the test extra brings hatchling")
 NEEDED = (
     "firmware/include/refold/refold.h",
     "firmware/ports/xtensa_qemu/link.ld",
+    "firmware/ports/esp_idf/main/CMakeLists.txt",
+    "firmware/ports/esp_idf/sdkconfig.defaults",
     "boards/native.toml",
+    "boards/esp32s3-devkitc-1.toml",
     "models/digits.onnx",
     "platformio.ini",
+    "CMakeLists.txt",
     "firmware/platformio/platform.json",
     "LICENSE",
 )

@@ -137,6 +137,23 @@ def test_times_count_instructions(xtensa: Board, digits: Artefact) -> None:
         assert abs(one.adapt_us - other.adapt_us) <= len(digits.manifest.sites)
 
 
+def test_layers_count_cycles(xtensa: Board, digits: Artefact) -> None:
+    """A profile's layers make up nearly all of the inference, in CCOUNT's cycles."""
+    options = RunOptions(
+        data="digits",
+        board=xtensa.id,
+        corruptions="none",
+        adapt="forge",
+        images=2,
+        profile=True,
+    )
+    [profile] = run(digits.path, options).profile
+    assert ("cycles", 40, 2) == (profile.unit, profile.ticks_per_us, profile.images)
+    spent = sum(layer.ticks for layer in profile.layers)
+    assert 0.99 * profile.total < spent <= profile.total
+    assert all(layer.ticks > 0 for layer in profile.layers)
+
+
 # --- firmware that fails -----------------------------------------------------
 
 

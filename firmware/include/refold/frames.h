@@ -66,6 +66,11 @@
 #define REFOLD_FRAME_TRACE_ON 0 /* u8 */
 #define REFOLD_FRAME_TRACE_BYTES 1
 
+/* Host: times of the last image's layers, from layer `first` on. */
+#define REFOLD_FRAME_PROFILE_REQUEST 0x08
+#define REFOLD_FRAME_PROFILE_REQUEST_FIRST 0 /* u16 */
+#define REFOLD_FRAME_PROFILE_REQUEST_BYTES 2
+
 /* Device: answer to HELLO_REQUEST. */
 #define REFOLD_FRAME_HELLO 0x81
 #define REFOLD_FRAME_HELLO_ABI 0 /* u16 */
@@ -136,6 +141,19 @@
 #define REFOLD_FRAME_TENSOR_OFFSET 10 /* u32 */
 #define REFOLD_FRAME_TENSOR_DATA 14 /* bytes */
 #define REFOLD_FRAME_TENSOR_BYTES 14
+
+/* Device: answer to PROFILE_REQUEST, at most chunk_bytes of times. Layer 0
+ * counts from the begin of the inference, its input included; what
+ * follows the last layer is in `image` alone. All 0 where the port keeps
+ * no times. */
+#define REFOLD_FRAME_PROFILE 0x87
+#define REFOLD_FRAME_PROFILE_KIND 0 /* u8 */
+#define REFOLD_FRAME_PROFILE_TICKS_PER_US 1 /* u32 */
+#define REFOLD_FRAME_PROFILE_IMAGE 5 /* u32 */
+#define REFOLD_FRAME_PROFILE_LAYERS 9 /* u16 */
+#define REFOLD_FRAME_PROFILE_FIRST 11 /* u16 */
+#define REFOLD_FRAME_PROFILE_TIMES 13 /* u32[] */
+#define REFOLD_FRAME_PROFILE_BYTES 13
 
 /* Device: text for the log, never parsed. */
 #define REFOLD_FRAME_LOG 0x86

@@ -103,6 +103,10 @@ typedef struct refold_link {
     uint32_t state_filled; /* bytes of an upload present */
     uint8_t state_use;
     refold_status state_verdict; /* of the complete upload */
+
+    /* Times of the last image. */
+    uint32_t image_began, layer_began; /* ticks */
+    uint32_t image_ticks;
 } refold_link;
 
 /* REFOLD_LINK_BYTES for `model`, where it is not known at compile time. */
@@ -112,6 +116,7 @@ size_t refold_link_bytes(const refold_model *model, uint32_t window);
  * Prepare a link over a context that refold_init has built for `model`, and
  * give the context the port's clock. The window is as large as `memory`, which
  * is aligned to REFOLD_ALIGNMENT, allows. All pointers must outlive the link.
+ * Where the port keeps layer times the context's trace hook is the link's.
  *
  * Returns REFOLD_ERROR_SIZE where memory is misaligned or holds fewer than
  * REFOLD_WINDOW_MIN images.

@@ -34,6 +34,12 @@ typedef struct refold_port {
     uint32_t stack_free;    /* likewise: bytes that were never used; 0: unknown */
     uint8_t arena_memory;   /* REFOLD_MEMORY_* */
     uint32_t hot_bytes;     /* weights that lie in SRAM beside those in flash */
+
+    /* For PROFILE. NULL: no times are kept. Otherwise one entry for each layer. */
+    uint32_t *layer_ticks;
+    refold_clock ticks;     /* what counts them; one layer's must not wrap */
+    uint32_t ticks_per_us;  /* of it, at least 1 */
+    uint8_t ticks_kind;     /* REFOLD_TICKS_* */
 } refold_port;
 
 #ifdef __cplusplus

@@ -82,6 +82,14 @@ static uint32_t now_us(void)
     return (uint32_t)now.tv_sec * 1000000u + (uint32_t)(now.tv_nsec / 1000);
 }
 
+static uint32_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint32_t)now.tv_sec * 1000000000u + (uint32_t)now.tv_nsec;
+}
+
 /* refold_port.write */
 static void write_frame(void *user, const void *data, size_t bytes)
 {
@@ -183,6 +191,10 @@ static board *make_board(const options *chosen)
     b->port.reset_reason = REFOLD_RESET_REASON_POWER_ON;
     b->port.boot_count = 1;
     b->port.receive_bytes = REFOLD_RECEIVE_UNLIMITED;
+    b->port.layer_ticks = allocate(model->layer_count * sizeof(uint32_t));
+    b->port.ticks = now_ns;
+    b->port.ticks_per_us = 1000;
+    b->port.ticks_kind = REFOLD_TICKS_NANOSECONDS;
     check(refold_init(&ctx, model, allocate(arena_bytes), arena_bytes), "refold_init");
     check(refold_link_init(&b->link, ctx, model, &b->port, allocate(link_bytes),
                            link_bytes),

@@ -1,6 +1,7 @@
 /*
- * Board xtensa-qemu: the firmware as Xtensa machine code without an operating
- * system, in QEMU's lx60-nommu with an lx106 core.
+ * Boards xtensa-qemu and esp32s3-qemu: the firmware as Xtensa machine code without
+ * an operating system, in QEMU's lx60-nommu with an lx106 core, and in Espressif's
+ * QEMU of an ESP32-S3.
  *
  * One host, one run: the emulator is started for a session and ended after it.
  * The UART of the emulator holds its sender back, so no byte is lost while an
@@ -24,7 +25,13 @@
     REFOLD_LINK_BYTES(WINDOW, REFOLD_MODEL_INPUT_BYTES, REFOLD_MODEL_OUTPUTS, \
                       REFOLD_MODEL_ARENA_BYTES)
 
-/* Of the lx106 as QEMU has it: CCOUNT counts at 40 MHz of emulated time. */
+#if defined REFOLD_ESP32S3
+#define CHIP "esp32s3"
+#else
+#define CHIP "lx106"
+#endif
+
+/* Of both cores as QEMU has them: CCOUNT counts at 40 MHz of emulated time. */
 #define CYCLES_A_US 40u
 
 /* What start.S calls and supplies; the services are QEMU's for Xtensa. */
@@ -38,6 +45,7 @@ enum { SERVICE_EXIT = 1, SERVICE_WRITE = 4 };
 
 static REFOLD_ALIGNED uint8_t arena[REFOLD_MODEL_ARENA_BYTES];
 static REFOLD_ALIGNED uint8_t link_memory[LINK_BYTES];
+static uint32_t layer_ticks[REFOLD_MODEL_LAYERS];
 
 /* To the emulator's standard error: the UART's bytes may not outlive it. */
 static void say(const char *text)
@@ -81,14 +89,21 @@ static void check(refold_status status, const char *what)
     stop();
 }
 
+/* refold_port.ticks */
+static uint32_t cycles_now(void)
+{
+    uint32_t cycles;
+
+    __asm__ volatile("rsr %0, ccount" : "=a"(cycles));
+    return cycles;
+}
+
 /* refold_clock; CCOUNT wraps within two minutes, which one image must not take. */
 static uint32_t now_us(void)
 {
     static uint32_t counted, us;
-    uint32_t cycles, whole;
+    uint32_t whole = (cycles_now() - counted) / CYCLES_A_US;
 
-    __asm__ volatile("rsr %0, ccount" : "=a"(cycles));
-    whole = (cycles - counted) / CYCLES_A_US;
     counted += whole * CYCLES_A_US;
     us += whole;
     return us;
@@ -104,11 +119,15 @@ static void write_frame(void *user, const void *data, size_t bytes)
 static const refold_port port = {
     .write = write_frame,
     .clock = now_us,
-    .chip = "lx106",
+    .chip = CHIP,
     .build_hash = REFOLD_BUILD_HASH,
     .reset_reason = REFOLD_RESET_REASON_POWER_ON,
     .boot_count = 1,
     .receive_bytes = REFOLD_RECEIVE_UNLIMITED,
+    .layer_ticks = layer_ticks,
+    .ticks = cycles_now,
+    .ticks_per_us = CYCLES_A_US,
+    .ticks_kind = REFOLD_TICKS_CYCLES,
 };
 
 int main(void)

@@ -1,13 +1,13 @@
 /*
- * Reset and exceptions of a bare lx106 core with the call0 ABI.
+ * Reset and exceptions of a bare core with the call0 ABI: lx106, or ESP32-S3.
  *
  * QEMU enters _start with PS.EXCM set, under which an exception would go to the
  * double-exception vector and a loop would not repeat: PS is cleared first.
  */
     .section .vectors, "ax"
-    .balign 256
-vectors: /* the lx106's offsets from VECBASE: debug 10, NMI 20, kernel 30, user 50, double 70 */
-    .rept 8
+    .balign 1024
+vectors: /* wherever from VECBASE a core has its vectors: the last at 0x70, or 0x3c0 */
+    .rept 64
     .balign 16
     j exception
     .endr
@@ -27,6 +27,11 @@ _start:
     rsync
     movi a2, vectors
     wsr a2, vecbase
+#if defined REFOLD_ESP32S3
+    movi a2, 9 /* coprocessors 0, floating point, and 3, the SIMD unit */
+    wsr a2, cpenable
+    rsync
+#endif
     movi sp, refold_board_stack_top
     movi a2, refold_board_bss_start
     movi a3, refold_board_bss_end

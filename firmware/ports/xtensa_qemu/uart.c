@@ -1,5 +1,7 @@
 #include "uart.h"
 
+#if !defined REFOLD_ESP32S3
+
 #include <stdbool.h>
 
 /* QEMU's xtfpga boards without an MMU: the 16550's registers, 32 bits apart. */
@@ -43,3 +45,5 @@ void refold_uart_write(const void *data, size_t bytes)
     for (size_t i = 0; i < bytes && sendable(); i++)
         UART[DATA] = next[i];
 }
+
+#endif

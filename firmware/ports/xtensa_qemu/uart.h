@@ -1,4 +1,4 @@
-/* The board's 16550 UART, polled. */
+/* The board's UART, polled: uart.c a 16550, uart_esp32s3.c the ESP32-S3's. */
 #ifndef REFOLD_XTENSA_QEMU_UART_H
 #define REFOLD_XTENSA_QEMU_UART_H
 

@@ -75,6 +75,7 @@ static const struct {
     TAKE(STATE_WRITE, true, refold_link_state_write),
     TAKE(STATE_RESET, false, refold_link_state_reset),
     TAKE(TRACE, false, refold_link_trace),
+    TAKE(PROFILE_REQUEST, false, refold_link_profile_request),
 #undef TAKE
 };
 
@@ -180,5 +181,6 @@ refold_status refold_link_init(refold_link *link, refold_ctx *ctx,
     link->state_bytes = (uint32_t)state_bytes;
     lay_out(link, memory);
     refold_set_clock(ctx, port->clock);
+    refold_link_profile_on(link);
     return REFOLD_OK;
 }

@@ -208,7 +208,9 @@ bool refold_link_poll(refold_link *link)
 
     if (!link->streaming || !is_complete(link, index))
         return false;
+    refold_link_profile_begin(link);
     status = refold_infer(link->ctx, input_of(link, index), logits_of(link, index));
+    refold_link_profile_end(link);
     if (status < 0) {
         /* Whether it was absorbed is unknown, so the stream cannot go on. */
         link->streaming = false;

@@ -42,11 +42,14 @@ void refold_link_trace(refold_link *link, const refold_frame *frame)
         refold_frame_ack(link, frame->sequence, REFOLD_ERROR_FRAME);
         return;
     }
-    refold_set_trace(link->ctx, on ? send_tensor : NULL, link);
+    if (on)
+        refold_set_trace(link->ctx, send_tensor, link);
+    else
+        refold_link_trace_off(link);
     refold_frame_ack(link, frame->sequence, REFOLD_OK);
 }
 
 void refold_link_trace_off(refold_link *link)
 {
-    refold_set_trace(link->ctx, NULL, NULL);
+    refold_link_profile_on(link);
 }

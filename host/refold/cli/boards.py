@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import click
 from rich.table import Table
 from serial.tools import list_ports
 
 from refold.boards import Board, list_boards
 from refold.console import OUT
+from refold.emulation import lacking
 
 
 @click.command(name="boards")
@@ -25,8 +24,7 @@ def command() -> int:
 def attached(board: Board) -> str:
     """Return the ports at which such a board may be; USB numbers decide."""
     if board.link.kind == "spawn":
-        missing = [p for p in board.link.emulator[:1] if shutil.which(p) is None]
-        return f"needs {missing[0]}" if missing else "always there"
+        return lacking(board) or "always there"
     numbers = {(usb.vid, usb.pid) for usb in board.usb}
     found = [p.device for p in list_ports.comports() if (p.vid, p.pid) in numbers]
     return ", ".join(found) or "no"

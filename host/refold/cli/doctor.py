@@ -9,10 +9,12 @@ from importlib.metadata import PackageNotFoundError, version
 import click
 from rich.table import Table
 
-from refold.boards import DEFAULT_BOARD, load_board
+from refold.boards import DEFAULT_BOARD, list_boards, load_board
 from refold.cli.group import CONFIG, read_config
 from refold.console import OUT
+from refold.emulation import lacking
 from refold.errors import UserError
+from refold.esp_tool import find_tool
 from refold.resources import boards_dir, bundled_model, firmware_dir
 from refold.result import tool_versions
 from refold.toolchain import find_compiler
@@ -34,7 +36,7 @@ def command() -> int:
 
     Exits 2 where something is missing that every use of refold needs.
     """
-    needed, optional = list(_needed()), list(_optional())
+    needed, optional = list(_needed()), [*_optional(), *_emulated()]
     table = Table("", "what", "")
     for name, found, text in (*needed, *optional):
         table.add_row("ok" if found else "--", name, text)
@@ -71,9 +73,30 @@ def _config() -> Finding:
     return str(CONFIG), True, str(CONFIG.absolute())
 
 
+def _emulated() -> Iterator[Finding]:
+    """Boards that run in an emulator, where compiler and emulator are there."""
+    for board in list_boards():
+        if not board.link.emulator:
+            continue
+        name, missing = f"board {board.id}", lacking(board)
+        if missing is not None:
+            yield name, False, f"{missing}: {board.link.install}"
+            continue
+        try:
+            compiler = find_compiler(board.toolchain)
+        except UserError as error:
+            yield name, False, str(error)
+        else:
+            yield name, True, " ".join(compiler.command)
+
+
 def _optional() -> Iterator[Finding]:
     for name, (extra, use) in OPTIONAL.items():
         try:
             yield name, True, version(name)
         except PackageNotFoundError:
             yield name, False, f"{use}: pip install 'refold[{extra}]'"
+    try:
+        yield "ESP-IDF", True, " ".join(find_tool().command)
+    except UserError as error:
+        yield "ESP-IDF", False, str(error)

@@ -65,6 +65,9 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
     metavar="NAME",
     help="Output to score, where the model has several; default the first vector.",
 )
+@click.option(
+    "--profile", is_flag=True, help="Measure and show what each layer takes, too."
+)
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
 @click.option("--html", "html_file", type=FILE, help="Write a report there.")
 @click.option("--junit", "junit_file", type=FILE, help="Write JUnit XML there.")
@@ -103,6 +106,7 @@ def command(
     shuffle: bool,
     seed: int,
     output: str | None,
+    profile: bool,
     json_file: Path | None,
     html_file: Path | None,
     junit_file: Path | None,
@@ -137,6 +141,7 @@ def command(
         dump_layers=dump_layers or 0,
         fail_under=fail_under,
         output=output,
+        profile=profile,
     )
     for file in (json_file, html_file, junit_file):
         if file is not None:

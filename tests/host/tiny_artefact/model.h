@@ -6,6 +6,7 @@
 
 #define REFOLD_MODEL_INPUT_BYTES 12
 #define REFOLD_MODEL_OUTPUTS 3
+#define REFOLD_MODEL_LAYERS 1
 #define REFOLD_MODEL_ARENA_BYTES 8192
 
 extern const refold_model refold_model_data;
