@@ -9,6 +9,8 @@ from models import ModelBuilder
 
 MAX_CHANNELS = 40
 MAX_LAYERS = 5
+LARGEST_TO_GROW = 200
+"""Pixels."""
 FUNCTIONS = ["Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Swish", "Scale"]
 
 
@@ -26,7 +28,10 @@ def onnx_models(draw: st.DrawFn) -> onnx.ModelProto:
     for _ in range(draw(st.integers(1, MAX_LAYERS))):
         x = draw(
             st.sampled_from(
-                [conv, conv, residual, pool, activation, gated, joined, moved]
+                [
+                    *(conv, conv, residual, pool, activation, gated, joined, moved),
+                    *(deconv, rearranged),
+                ]
             )
         )(draw, builder, x)
     return builder.model(draw(st.sampled_from([head, image_head]))(draw, builder, x))
@@ -55,6 +60,34 @@ def conv(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
     bias = draw(st.booleans())
     y = b.conv(x, outputs, kernel, groups=groups, bias=bias, **attributes)
     return b.batch_norm(y) if draw(st.booleans()) else y
+
+
+def deconv(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
+    """A transposed convolution of an image that is small enough to grow."""
+    channels, height, width = b.dims(x)
+    if height * width > LARGEST_TO_GROW:
+        return x
+    groups = draw(st.sampled_from([g for g in (1, 2, channels) if channels % g == 0]))
+    stride, kernel = draw(_pairs(1, 3)), draw(_pairs(1, 3))
+    pads = [draw(st.integers(0, kernel[i % 2] - 1)) for i in range(4)]
+    extra = [draw(st.integers(0, s - 1)) for s in stride]
+    weights = b.random(channels, draw(st.integers(1, 3)), *kernel)
+    attributes = {"strides": stride, "pads": pads, "output_padding": extra}
+    return b.op("ConvTranspose", x, weights, group=groups, **attributes)
+
+
+def rearranged(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:
+    """Shuffled channels, exchanged axes, or a constant at each position."""
+    channels, height, width = b.dims(x)
+    kind = draw(st.sampled_from(["shuffle", "exchange", "constant"]))
+    if kind == "constant":
+        return b.op("Mul", x, b.random(channels, height, width))
+    if kind == "exchange":
+        return b.op("Transpose", x, perm=[0, *draw(st.permutations([1, 2, 3]))])
+    parts = 2 if channels % 2 == 0 else 1
+    split = b.const([0, parts, channels // parts, height, width], np.int64)
+    y = b.op("Transpose", b.op("Reshape", x, split), perm=[0, 2, 1, 3, 4])
+    return b.op("Reshape", y, b.const([0, channels, height, width], np.int64))
 
 
 def residual(draw: st.DrawFn, b: ModelBuilder, x: str) -> str:

@@ -24,9 +24,10 @@ from refoldc.float_export import (
     float_model,
     open_session,
 )
-from refoldc.input_spec import encode_tensor, normalised
+from refoldc.input_spec import encode_samples, input_slots, normalised
 from refoldc.ir import F32, F64, BnShape, Bounds, Conv, Graph, QGraph
 from refoldc.options import CompileOptions
+from refoldc.ports import Ports
 
 LARGEST_BATCH = 32
 BATCH_BYTES = 128 << 20
@@ -66,14 +67,14 @@ def calibrate(
     Args:
         graph: Folded.
         images: uint8 pixels [N, H, W, C]; for ``tensor`` input also float32
-            values of the input tensor itself, [N, H, W, C] or [N, F].
+            values of the input itself, [N, *sample_shape].
         options: Normalisation and range rule.
 
     Raises:
         BadCalibration: No images, another shape or type, or not finite; or a
             tensor of the network overflows on them.
     """
-    options = options.for_input(graph.shapes[graph.input])
+    options = options.for_input(graph.sample_shape)
     check_images(graph, images, options)
     network = _Network(graph, images, options)
     stats = _measure(network)
@@ -112,7 +113,7 @@ def estimate_targets(graph: Graph, calibration: Calibration) -> Graph:
 
 def check_images(graph: Graph, images: NDArray[Any], options: CompileOptions) -> None:
     """Raise BadCalibration unless ``images`` can be fed to the network."""
-    shape = graph.shapes[graph.input]
+    shape = graph.sample_shape
     want = f"[N, {', '.join(map(str, shape))}]"
     found = f"{images.dtype} {list(images.shape)}"
     floats = images.dtype == np.float32 and options.input == "tensor"
@@ -157,7 +158,15 @@ def device_images(
     """Calibration images as the device receives them."""
     if graph.input_spec.mode == "pixels":
         return images
-    return encode_tensor(real_input(images, options), graph.quants[graph.input])
+    return encode_samples(real_input(images, options), input_slots(graph))
+
+
+def float_feeds(
+    graph: Ports, images: NDArray[Any], options: CompileOptions
+) -> dict[str, F32]:
+    """Calibration images as ``float_model`` takes them: its inputs by name."""
+    tensors = graph.split(real_input(images, options))
+    return {name: channels_first(values) for name, values in tensors.items()}
 
 
 def _notices(images: NDArray[Any]) -> tuple[str, ...]:
@@ -194,14 +203,19 @@ class _Network:
         session = open_session(float_model(self.graph, list(outputs)))
         size = self._batch_size()
         for start in range(0, len(self.images), size):
-            x = real_input(self.images[start : start + size], self.options)
-            yield from self._run(session, outputs, channels_first(x))
+            batch = self.images[start : start + size]
+            feeds = float_feeds(self.graph, batch, self.options)
+            yield from self._run(session, outputs, feeds)
 
     def _run(
-        self, session: onnxruntime.InferenceSession, outputs: dict[str, str], x: F32
+        self,
+        session: onnxruntime.InferenceSession,
+        outputs: dict[str, str],
+        feeds: dict[str, F32],
     ) -> Iterator[tuple[str, F32]]:
-        yield self.graph.input, _by_channel(x)
-        results = session.run(list(outputs), {self.graph.input: x})
+        for name, array in feeds.items():
+            yield name, _by_channel(array)
+        results = session.run(list(outputs), feeds)
         for name, array in zip(outputs.values(), results, strict=True):
             yield name, _by_channel(array)
 

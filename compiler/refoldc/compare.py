@@ -12,12 +12,13 @@ from onnx import TensorProto, helper
 from onnxruntime import InferenceSession
 
 from refoldc.accuracy import LOSSY_DB, Accuracy, LayerAccuracy
-from refoldc.calibrate import device_images, real_input
+from refoldc.calibrate import device_images, float_feeds
 from refoldc.float_export import channels_first, float_model, open_session
+from refoldc.input_spec import read_inputs
 from refoldc.ir import F32, F64, Graph, QGraph
 from refoldc.options import CompileOptions
-from refoldc.plan import logits_tensor
-from refoldc.reference import Reference, read_input
+from refoldc.plan import logits_tensors
+from refoldc.reference import Reference
 
 BATCH = 8
 MOST_DB = 99.0
@@ -78,12 +79,12 @@ def layer_tensors(
     """
     outputs = [node.output for node in folded.nodes]
     session = open_session(float_model(folded, outputs))
-    feed = {folded.input: channels_first(real_input(images, options))}
-    found = _run(session, outputs, feed)
+    found = _run(session, outputs, float_feeds(folded, images, options))
     arrays: dict[str, NDArray[Any]] = {}
     for node in folded.nodes:
         arrays[f"{node.name}:int8"] = stored[node.name]
-        arrays[f"{node.name}:float"] = np.moveaxis(found[node.output], 1, -1)
+        real = np.moveaxis(found[node.output], 1, -1)
+        arrays[f"{node.name}:float"] = np.broadcast_to(real, stored[node.name].shape)
     return arrays
 
 
@@ -139,8 +140,8 @@ class _Comparison:
     def __init__(self, folded: Graph, graph: QGraph, options: CompileOptions) -> None:
         self.graph = graph
         self.options = options
-        self.source = folded.input
-        self.logits = logits_tensor(graph)
+        self.folded = folded
+        self.logits = logits_tensors(graph)
         self.reference = Reference(graph)
         self.outputs = [layer.output for layer in graph.layers]
         self.whole = open_session(float_model(folded, self.outputs))
@@ -150,10 +151,10 @@ class _Comparison:
         """Compare every tensor of some images."""
         stored = self._integers(images)
         real = {name: self._dequantised(name, q) for name, q in stored.items()}
-        feed = {self.source: channels_first(real_input(images, self.options))}
-        wanted = _run(self.whole, self.outputs, feed)
+        feed = float_feeds(self.folded, images, self.options)
+        wanted = self._run(self.whole, feed, real)
         feed = {f"{name}:given": values for name, values in real.items()}
-        own = _run(self.alone, self.outputs, feed)
+        own = self._run(self.alone, feed, real)
         last = self.graph.output
         agreed = np.equal(_choices(wanted[last]), _choices(real[last])).sum()
         totals = (
@@ -162,6 +163,11 @@ class _Comparison:
         )
         return _Batch(int(agreed), totals)
 
+    def _run(self, session: InferenceSession, feed: Tensors, like: Tensors) -> Tensors:
+        """Every output; constants, which have no batch, as often as the images."""
+        found = _run(session, self.outputs, feed)
+        return {k: np.broadcast_to(v, like[k].shape) for k, v in found.items()}
+
     def _integers(self, images: NDArray[Any]) -> dict[str, NDArray[Any]]:
         received = device_images(self.graph, images, self.options)
         traces = [self.reference.trace(image) for image in received]
@@ -169,8 +175,9 @@ class _Comparison:
             layer.output: np.stack([trace[layer.name] for trace in traces])
             for layer in self.graph.layers
         }
-        inputs = np.stack([read_input(self.graph, image) for image in received])
-        return {self.graph.input: inputs, **stored}
+        given = [read_inputs(self.graph, image) for image in received]
+        inputs = {name: np.stack([g[name] for g in given]) for name in given[0]}
+        return {**inputs, **stored}
 
     def _dequantised(self, name: str, stored: NDArray[Any]) -> F32:
         quant = self.graph.quants[name]
@@ -188,7 +195,7 @@ class _Comparison:
             noise=_energy(real[name] - wanted[name]),
             own_signal=_energy(own[name]),
             own_noise=_energy(real[name] - own[name]),
-            beyond=0 if name == self.logits else int(beyond.sum()),
+            beyond=0 if name in self.logits else int(beyond.sum()),
             count=wanted[name].size,
         )
 
@@ -207,11 +214,13 @@ def _single_layers(folded: Graph) -> InferenceSession:
         for node in folded.nodes
     )
     shapes = {**folded.shapes, **{given[k]: v for k, v in folded.shapes.items()}}
-    alone = replace(folded, input=given[folded.input], nodes=nodes, shapes=shapes)
+    inputs = tuple(replace(t, name=given[t.name]) for t in folded.inputs)
+    alone = replace(folded, inputs=inputs, nodes=nodes, shapes=shapes)
     model = float_model(alone, [node.output for node in nodes])
     read = dict.fromkeys(name for node in folded.nodes for name in node.inputs)
+    known = {tensor.name for tensor in folded.inputs}
     for name in read:
-        if name != folded.input:
+        if name not in known:
             shape = folded.shapes[name]
             dims: list[str | int | None] = ["N", shape[-1], *shape[:-1]]
             source = helper.make_tensor_value_info(given[name], TensorProto.FLOAT, dims)

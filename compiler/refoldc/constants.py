@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,20 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
 from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.importers.builder import Builder, OnnxNode
+from refoldc.importers.builder import Builder
+from refoldc.importers.values import OnnxNode
 
 FOLDABLE = frozenset(
     {
-        *("Constant", "Identity", "Cast", "Where", "Equal"),
-        *("Add", "Sub", "Mul", "Div", "Neg", "Sqrt", "Floor", "ReduceProd"),
+        *("Constant", "Identity", "Cast", "Where", "Equal", "Less", "Greater", "Not"),
+        *("Add", "Sub", "Mul", "Div", "Mod", "Pow", "Neg", "Abs", "Min", "Max"),
+        *("Sqrt", "Reciprocal", "Exp", "Log", "Floor", "Ceil", "Sin", "Cos"),
+        *("ReduceProd", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"),
+        *("ReduceL2", "ReduceSumSquare"),
         *("Shape", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"),
-        *("Gather", "Slice", "Concat"),
+        *("Gather", "Slice", "Split", "Concat"),
+        *("ConstantOfShape", "Range", "Expand", "Tile"),
+        *("QuantizeLinear", "DequantizeLinear"),
     }
 )
 """Deterministic."""
@@ -26,7 +33,15 @@ MOST_FOLDED = 2**26
 """Elements that all results of one model may have together."""
 
 
-_BROADCASTING = frozenset({"Where", "Equal", "Add", "Sub", "Mul", "Div"})
+_SPELLED_IN = {"QuantizeLinear": 21, "DequantizeLinear": 21}
+"""Opset in which the onnx package evaluates what older ones mean alike."""
+
+_BROADCASTING = frozenset(
+    {
+        *("Where", "Equal", "Less", "Greater", "Add", "Sub", "Mul", "Div", "Mod"),
+        *("Pow", "Min", "Max"),
+    }
+)
 
 
 def fold_constant(builder: Builder, node: OnnxNode) -> bool:
@@ -54,7 +69,8 @@ def fold_constant(builder: Builder, node: OnnxNode) -> bool:
             "(python -m onnxsim) or export it again"
         )
     try:
-        results = _evaluate(node.proto, builder.opset, feeds)
+        opset = _SPELLED_IN.get(node.op, builder.opset)
+        results = _evaluate(node.proto, opset, feeds)
     except Exception as error:  # the evaluator raises whatever numpy does
         raise _misfit(node, error) from error
     builder.constants.update(zip(node.outputs, results, strict=True))
@@ -77,7 +93,20 @@ def _result_size(node: OnnxNode, operands: list[NDArray[Any]]) -> int:
         return _gathered(node, *operands)
     if node.op in _BROADCASTING:
         return math.prod(np.broadcast_shapes(*(array.shape for array in operands)))
+    if node.op in _GROWING:
+        return int(_GROWING[node.op](*operands))
     return max(sizes, default=0)
+
+
+_GROWING: Mapping[str, Callable[..., float]] = {
+    "ConstantOfShape": lambda shape: math.prod(shape.tolist()),
+    "Expand": lambda data, shape: math.prod(
+        np.broadcast_shapes(data.shape, tuple(shape.tolist()))
+    ),
+    "Tile": lambda data, repeats: data.size * math.prod(repeats.tolist()),
+    "Range": lambda start, limit, step: abs((limit - start) / step) + 1,
+}
+"""Elements of results that exceed all operands."""
 
 
 def _gathered(node: OnnxNode, data: NDArray[Any], indices: NDArray[Any]) -> int:

@@ -18,18 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.accumulate import Floats, make_sums
-from refoldc.calibrate import device_images, real_input
+from refoldc.calibrate import device_images, float_feeds
 from refoldc.float_export import (
     before_activation,
-    channels_first,
     float_model,
     open_session,
 )
+from refoldc.input_spec import read_inputs
 from refoldc.ir import F64, Conv, Dense, Graph, QConv, QDense, QGraph, QLayer
 from refoldc.operators import SIMPLE
 from refoldc.options import CompileOptions
 from refoldc.plan import last_reads
-from refoldc.reference import read_input
 from refoldc.requant import apply, channel_requant, requantise
 
 IMAGES = 32
@@ -70,8 +69,8 @@ def _means(
     session = open_session(float_model(graph, names))
     sums = [np.zeros(graph.shapes[node.output][-1]) for node in graph.nodes]
     for start in range(0, len(images), BATCH):
-        x = channels_first(real_input(images[start : start + BATCH], options))
-        results = session.run(names, {graph.input: x})
+        feeds = float_feeds(graph, images[start : start + BATCH], options)
+        results = session.run(names, feeds)
         means = (y.reshape(*y.shape[:2], -1).mean(2, dtype=float) for y in results)
         sums = [total + m.sum(0) for total, m in zip(sums, means, strict=True)]
     layers = zip(graph.nodes, sums, strict=True)
@@ -85,11 +84,14 @@ class _Walk:
         self.graph = graph
         self.means = means
         self.shifts: dict[str, F64] = {}
+        self.count = 0
 
     def run(self, received: NDArray[Any]) -> Mapping[str, F64]:
         """What to add to each layer's bias, real, [C], by its name."""
         graph = self.graph
-        tensors = {graph.input: [read_input(graph, image) for image in received]}
+        self.count = len(received)
+        given = [read_inputs(graph, image) for image in received]
+        tensors = {name: [g[name] for g in given] for name in given[0]}
         last = last_reads(graph)
         for step, layer in enumerate(graph.layers):
             inputs = [tensors[name] for name in layer.inputs]
@@ -104,6 +106,8 @@ class _Walk:
             sums = make_sums(layer, self.graph)
             return self._weighted(layer, [sums(x) for x in inputs[0]])
         rule = SIMPLE[type(layer)]
+        if not inputs:
+            return [rule(layer, self.graph)] * self.count
         return [rule(layer, self.graph, *given) for given in zip(*inputs, strict=True)]
 
     def _weighted(

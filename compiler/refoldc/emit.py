@@ -25,9 +25,10 @@ from refoldc.ctext import (
 )
 from refoldc.emit_layers import OPERATORS
 from refoldc.facts import ABI, SITE_MASK_BYTES
+from refoldc.input_spec import input_slots
 from refoldc.ir import MAX_INPUTS, QGraph, QLayer, Site
 from refoldc.memory import Memory
-from refoldc.plan import Plan, logits_tensor
+from refoldc.plan import Plan, logits_tensors
 from refoldc.serialise import graph_hash
 from refoldc.softmax import softmax_table
 
@@ -115,8 +116,8 @@ def render_header(graph: QGraph, memory: Memory, stamp: Stamp) -> Iterator[str]:
         "/* For refold_init: static, aligned to REFOLD_ALIGNMENT. */\n"
         f"#define REFOLD_MODEL_ARENA_BYTES {memory.arena_bytes}\n"
         "/* What refold_infer reads and writes. */\n"
-        f"#define REFOLD_MODEL_INPUT_BYTES {prod(graph.shapes[graph.input])}\n"
-        f"#define REFOLD_MODEL_OUTPUTS {prod(graph.shapes[graph.output])}\n"
+        f"#define REFOLD_MODEL_INPUT_BYTES {input_slots(graph)[-1].end}\n"
+        f"#define REFOLD_MODEL_OUTPUTS {graph.output_count}\n"
         f"#define REFOLD_MODEL_LAYERS {len(graph.layers)}"
     )
     yield '#ifdef __cplusplus\nextern "C" {\n#endif'
@@ -138,6 +139,7 @@ def render_source(graph: QGraph, plan: Plan, stamp: Stamp) -> Iterator[str]:
             )
         )
     yield render_layers(graph, plan)
+    yield render_ports(graph, plan)
     yield from render_sites(graph)
     yield render_softmax(graph)
     yield render_model(graph, plan)
@@ -197,9 +199,31 @@ def render_layers(graph: QGraph, plan: Plan) -> str:
             ("out", str(plan.offsets[layer.output])),
             ("out_elements", str(prod(graph.shapes[layer.output]))),
             ("site", str(site_numbers.get(layer.name, "REFOLD_NO_SITE"))),
+            ("out_is_s32", str(int(layer.output in logits_tensors(graph)))),
         )
         rows.append(c_struct("", fields, "    ") + ",\n")
     return f"static const refold_layer layers[] = {{\n{''.join(rows)}}};"
+
+
+def render_ports(graph: QGraph, plan: Plan) -> str:
+    """Where inputs go to and outputs come from."""
+    inputs = [
+        f"{{{plan.offsets[t.name]}, {prod(graph.shapes[t.name])}}}"
+        for t in graph.inputs
+    ]
+    makers = {layer.output: i for i, layer in enumerate(graph.layers)}
+    outputs = []
+    for output in graph.outputs:
+        quant = graph.quants[output.tensor]
+        scale = c_float(float(np.float32(quant.scale)))
+        outputs.append(f"{{{makers[output.tensor]}, {quant.zero_point}, {scale}}}")
+    return "\n".join(
+        f"static const {kind} {name}[] = {{\n    {separated}\n}};"
+        for kind, name, separated in (
+            ("refold_input_tensor", "inputs", ",\n    ".join(inputs)),
+            ("refold_output_tensor", "outputs", ",\n    ".join(outputs)),
+        )
+    )
 
 
 def render_sites(graph: QGraph) -> Iterator[str]:
@@ -268,25 +292,23 @@ def render_model(graph: QGraph, plan: Plan) -> str:
 def model_fields(graph: QGraph, plan: Plan) -> Fields:
     """The members of refold_model."""
     pixels = graph.input_spec.mode == "pixels"
-    output = graph.quants[graph.output]
     widths = [len(site.mean) for site in graph.sites]
     yield "abi", str(ABI)
     yield "name", c_string(graph.name)
     yield "sha256", _byte_list(graph_hash(graph))
     yield "input_kind", "REFOLD_INPUT_PIXELS" if pixels else "REFOLD_INPUT_TENSOR"
-    yield "input_bytes", str(prod(graph.shapes[graph.input]))
+    yield "input_bytes", str(input_slots(graph)[-1].end)
     yield "input_table", "&input_table" if pixels else "NULL"
-    yield "input", str(plan.offsets[graph.input])
+    yield "inputs", "inputs"
+    yield "input_tensors", str(len(graph.inputs))
     yield "layer_count", str(len(graph.layers))
     yield "layers", "layers"
     yield "site_count", str(len(widths))
     yield "sites", "sites" if widths else "NULL"
     yield "default_sites", _byte_list(site_mask(graph))
-    yield "output", str(plan.offsets[graph.output])
-    yield "output_count", str(prod(graph.shapes[graph.output]))
-    yield "output_is_s32", str(int(logits_tensor(graph) is not None))
-    yield "output_zero_point", str(output.zero_point)
-    yield "output_scale", c_float(float(np.float32(output.scale)))
+    yield "outputs", "outputs"
+    yield "output_tensors", str(len(graph.outputs))
+    yield "output_count", str(graph.output_count)
     yield "softmax", "&softmax"
     yield "gate_margin", c_float(float(np.float32(graph.gate_margin)))
     yield "gate_doubt", c_float(float(np.float32(graph.gate_doubt)))

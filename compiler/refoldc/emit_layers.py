@@ -21,6 +21,7 @@ from refoldc.ir import (
     QMul,
     QPick,
     QPool,
+    QStored,
     QTable,
     Requant,
     Shape,
@@ -173,7 +174,7 @@ def render_pick(name: str, layer: QPick, graph: QGraph) -> Lines:
     index = (one, one, *layer.index) if vector else layer.index
     size = prod(graph.shapes[layer.inputs[0]])
     source = (1, 1, size) if vector else graph.shapes[layer.inputs[0]]
-    if len(source) == 1:  # seen in the shape of the output
+    if layer.view:
         source = tuple(map(len, index))
     axes = ("rows", "columns", "channels")
     for axis, positions in zip(axes, index, strict=True):
@@ -197,6 +198,13 @@ def render_table(name: str, layer: QTable, graph: QGraph) -> Lines:
         ("table", f"{name}_values"),
     )
     yield render_struct("refold_table_params", name, fields)
+
+
+def render_stored(name: str, layer: QStored, _graph: QGraph) -> Lines:
+    """refold_stored_params."""
+    yield c_array("int8_t", f"{name}_values", layer.values, "REFOLD_ALIGNED ")
+    fields = (("count", str(layer.values.size)), ("values", f"{name}_values"))
+    yield render_struct("refold_stored_params", name, fields)
 
 
 def render_requant_arrays(name: str, requant: Requant) -> Lines:
@@ -250,4 +258,5 @@ OPERATORS: Mapping[type[QLayer], Operator] = {
     QConcat: Operator(lambda _: "concat", render_concat),
     QPick: Operator(lambda _: "pick", render_pick),
     QTable: Operator(lambda _: "table", render_table),
+    QStored: Operator(lambda _: "stored", render_stored),
 }

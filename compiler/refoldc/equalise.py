@@ -59,7 +59,7 @@ def _pairs(graph: Graph) -> Iterator[tuple[str, str]]:
         if (
             isinstance(node, Conv)
             and node.bounds in (Bounds(), Bounds(0.0))
-            and node.output != graph.output
+            and node.output not in graph.output_tensors
             and len(readers) == 1
             and isinstance(readers[0], Conv)
             and (readers[0].groups == 1 or readers[0].depthwise)

@@ -16,6 +16,10 @@ class UnsupportedOp(RefoldcError):
     """A node's operator, or a use of it, is outside what refold compiles."""
 
 
+class UnknownOp(UnsupportedOp):
+    """An operator that nothing compiles, whatever its use."""
+
+
 class BadCalibration(RefoldcError):
     """The calibration images do not fit the model or say nothing about it."""
 

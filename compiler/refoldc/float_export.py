@@ -21,6 +21,7 @@ from refoldc.ir import (
     Concat,
     Conv,
     Dense,
+    Final,
     Flatten,
     Graph,
     Mul,
@@ -29,7 +30,7 @@ from refoldc.ir import (
     Pointwise,
     Pool,
     Shape,
-    Softmax,
+    Stored,
 )
 from refoldc.onnx_pick import pick_nodes
 from refoldc.pooling import beyond_edge
@@ -46,14 +47,15 @@ def float_model(graph: Graph, extra_outputs: Sequence[str] = ()) -> onnx.ModelPr
             from :func:`before_activation`.
 
     Returns:
-        A model with float32 input ``graph.input`` [N, C, H, W] (or [N, F]) and
-        outputs ``graph.output`` (before a final Softmax that ``fold`` took
-        off) and ``extra_outputs``. Vectors keep the graph's element order.
+        A model with float32 inputs [N, C, H, W] (or [N, F]) and, as outputs, the
+        tensors of ``graph.outputs`` (before what ``fold`` took off) and
+        ``extra_outputs``. Vectors keep the graph's element order.
     """
     writer = _Writer(graph)
     for node in graph.nodes:
         _RULES[type(node)](writer, node)
-    return writer.model(list(dict.fromkeys((graph.output, *extra_outputs))))
+    tensors = (output.tensor for output in graph.outputs)
+    return writer.model(list(dict.fromkeys((*tensors, *extra_outputs))))
 
 
 def before_activation(node: Node) -> str:
@@ -129,13 +131,16 @@ class _Writer:
         self.add("Clip", [source, low, high], node.output)
 
     def model(self, outputs: Sequence[str]) -> onnx.ModelProto:
-        shape = self.shape(self.graph.input)
-        dims = (shape[-1], *shape[:-1])
         kind = TensorProto.FLOAT
+        inputs = []
+        for tensor in self.graph.inputs:
+            shape = self.shape(tensor.name)
+            dims: list[str | int | None] = ["N", shape[-1], *shape[:-1]]
+            inputs.append(helper.make_tensor_value_info(tensor.name, kind, dims))
         graph = helper.make_graph(
             self.nodes,
             self.graph.name,
-            [helper.make_tensor_value_info(self.graph.input, kind, ["N", *dims])],
+            inputs,
             [helper.make_tensor_value_info(name, kind, None) for name in outputs],
             self.weights,
         )
@@ -199,12 +204,19 @@ def _concat(writer: _Writer, node: Concat) -> None:
 
 def _pick(writer: _Writer, node: Pick) -> None:
     source, sizes = node.inputs[0], writer.shape(node.inputs[0])
-    if len(node.index) == 1:
+    if len(node.index) == 1 or node.view:
         source = writer.vector(source, f"{node.output}:input")
         sizes = (math.prod(sizes),)
     nodes, constants = pick_nodes(source, node.output, node.index, sizes, node.fill)
     writer.nodes += nodes
     writer.weights += constants
+
+
+def _stored(writer: _Writer, node: Stored) -> None:
+    values = channels_first(node.values[np.newaxis])
+    writer.add(
+        "Identity", [writer.weight(f"{node.output}:values", values)], node.output
+    )
 
 
 def _pointwise(writer: _Writer, node: Pointwise) -> None:
@@ -259,8 +271,9 @@ def _flatten(writer: _Writer, node: Flatten) -> None:
     writer.vector(node.inputs[0], node.output)
 
 
-def _softmax(writer: _Writer, node: Softmax) -> None:
-    writer.add("Softmax", node.inputs, node.output, axis=1)
+def _final(writer: _Writer, node: Final) -> None:
+    axes = len(writer.shape(node.output))
+    writer.add(node.kind, node.inputs, node.output, axis=1 + (node.axis + 1) % axes)
 
 
 _RULES: dict[type[Node], Callable[[_Writer, Any], None]] = {
@@ -273,7 +286,8 @@ _RULES: dict[type[Node], Callable[[_Writer, Any], None]] = {
     Pick: _pick,
     Clamp: _clamp,
     Pointwise: _pointwise,
+    Stored: _stored,
     BatchNorm: _batch_norm,
     Flatten: _flatten,
-    Softmax: _softmax,
+    Final: _final,
 }

@@ -6,7 +6,7 @@ computed on the way, never taken from ONNX shape inference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,16 @@ import onnx
 from numpy.typing import NDArray
 
 from refoldc.constants import FOLDABLE, fold_constant
-from refoldc.errors import BadModel, RefoldcError, UnsupportedOp
+from refoldc.errors import BadModel, RefoldcError, UnknownOp, UnsupportedOp
 from refoldc.importers import OPERATORS, Importer, unsupported
-from refoldc.importers.builder import Builder, OnnxNode, Value
+from refoldc.importers.builder import Builder
+from refoldc.importers.quantised import note_weights
+from refoldc.importers.values import OnnxNode, Value
+from refoldc.importers.views import LAYOUTS
+from refoldc.input_ports import read_inputs
 from refoldc.ir import Graph
 from refoldc.loading import COMMON_IR_VERSION, load_onnx, opset_version
-from refoldc.verify import check_sizes
-
-LARGEST_BATCH = 1024
-"""That a model may fix: it is imported as 1, but the original runs with it."""
+from refoldc.ports import Input, Output
 
 
 def import_model(path: Path) -> Graph:
@@ -47,21 +48,33 @@ def import_proto(model: onnx.ModelProto, name: str) -> Graph:
     """As :func:`import_model`, from a model that ``load_onnx`` returned."""
     attempt = try_import(model)
     if attempt.problems:
-        first, *others = attempt.problems
+        first, *others = sorted(attempt.problems, key=_is_use)
         more = f" (and {len(others)} more: refold inspect lists all)" if others else ""
         raise type(first)(f"{first}{more}")
-    output = _output(attempt.builder, model.graph.output[0].name)
+    outputs = tuple(_output(attempt.builder, o.name) for o in model.graph.output)
     return Graph(
         name=name,
-        input=attempt.input.name,
-        output=output.name,
+        inputs=tuple(Input(value.name, value.layout) for value in attempt.inputs),
+        outputs=outputs,
         nodes=tuple(attempt.builder.nodes),
         shapes=dict(attempt.builder.shapes),
-        onnx_input=attempt.input.name,
-        onnx_output=model.graph.output[0].name,
-        input_axes=attempt.input.layout,
-        output_axes=output.layout,
+        given=dict(attempt.builder.given),
+        notices=tuple(_ignored(attempt.builder)),
     )
+
+
+def _is_use(problem: RefoldcError) -> bool:
+    """Not of an operator as such: those say most about what to do."""
+    return not isinstance(problem, UnknownOp)
+
+
+def _ignored(builder: Builder) -> Iterator[str]:
+    """What of a quantised model cannot be kept."""
+    for name, reason in builder.ignored.items():
+        yield (
+            f"The int8 scale at node '{name}' is not taken over: {reason}; refold "
+            "chooses one from the calibration images."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +82,7 @@ class Attempt:
     """What could be imported, and one error for each node that could not."""
 
     builder: Builder
-    input: Value
+    inputs: tuple[Value, ...]
     problems: tuple[RefoldcError, ...]
 
 
@@ -79,24 +92,24 @@ def try_import(model: onnx.ModelProto) -> Attempt:
     A node behind one that failed is looked at for its operator only.
 
     Raises:
-        BadModel: The graph as a whole is malformed, or has no single fixed
-            input and output.
+        BadModel: The graph as a whole is malformed, or an input has no fixed
+            shape.
     """
     graph = model.graph
     try:
-        batch, source = _input(graph)
+        batch, inputs = read_inputs(graph)
     except RefoldcError as problem:
         raise type(problem)(f"{problem}{_never_compiled(graph)}") from None
-    if len(source.dims) > 1 and _is_channels_last(graph, source.name):
-        source = replace(source, axes=CHANNELS_LAST[len(source.dims)])
     initializers = _initializers(graph)
-    nodes = _live(_in_order(graph, {source.name, *initializers}), graph)
+    known = {*initializers, *(value.name for value in inputs)}
+    nodes = _live(_in_order(graph, known), graph)
     builder = Builder(opset_version(model), batch)
     builder.constants.update(initializers)
-    builder.values[source.name] = source
-    builder.shapes[source.name] = source.shape
+    for value in inputs:
+        builder.values[value.name] = value
+        builder.shapes[value.name] = value.shape
     problems = _convert(builder, nodes)
-    return Attempt(builder, source, tuple(problems))
+    return Attempt(builder, inputs, tuple(problems))
 
 
 def _convert(builder: Builder, nodes: Iterable[OnnxNode]) -> list[RefoldcError]:
@@ -107,8 +120,11 @@ def _convert(builder: Builder, nodes: Iterable[OnnxNode]) -> list[RefoldcError]:
             _check(node, builder.opset)
             if not unknown.isdisjoint(node.inputs):
                 unknown.update(node.outputs)
+                _importer(node)
             elif not fold_constant(builder, node):
                 _importer(node)(builder, node)
+            elif node.op == "DequantizeLinear":
+                note_weights(builder, node)
         except (UnsupportedOp, BadModel) as problem:
             problems.append(problem)
             unknown.update(node.outputs)
@@ -151,90 +167,10 @@ def _initializers(graph: onnx.GraphProto) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _input(graph: onnx.GraphProto) -> tuple[int, Value]:
-    """The batch written in the model (1 where symbolic) and the input."""
-    names = [str(i.name) for i in graph.input]  # bytes where it is no UTF-8
-    outputs = [str(o.name) for o in graph.output]
-    for what, found in (("input", names), ("output", outputs)):
-        if len(found) != 1:
-            raise UnsupportedOp(
-                f"the model has {len(found)} {what}s ({', '.join(found)}); refold "
-                f"compiles networks with one {what}: export only the part needed"
-            )
-    kind = _kind(graph.input[0].type)
-    if kind != "FLOAT":
-        raise UnsupportedOp(
-            f"input '{names[0]}' has type {kind}; refold compiles float32 models: "
-            "export it in float32 (model.float())"
-        )
-    return _dimensions(names[0], graph.input[0].type.tensor_type)
-
-
-def _kind(proto: onnx.TypeProto) -> str:
-    """Element type of a tensor, or what else the type is."""
-    variant = proto.WhichOneof("value")
-    if variant != "tensor_type":
-        return variant.removesuffix("_type") if variant else "none"
-    number = proto.tensor_type.elem_type
-    known = onnx.TensorProto.DataType
-    return known.Name(number) if number in known.values() else f"number {number}"
-
-
 def _never_compiled(graph: onnx.GraphProto) -> str:
     """What else stands in the way of a model whose input is refused."""
     kinds = {node.op_type for node in graph.node} - OPERATORS.keys() - FOLDABLE
     return f". Nor does refold compile {', '.join(sorted(kinds))}" if kinds else ""
-
-
-def _dimensions(name: str, tensor: onnx.TypeProto.Tensor) -> tuple[int, Value]:
-    dims = [
-        d.dim_value if d.WhichOneof("value") == "dim_value" else d.dim_param or "?"
-        for d in tensor.shape.dim
-    ]
-    spelled = " x ".join(map(str, dims)) or "no shape"
-    if len(dims) not in (2, 3, 4):
-        raise UnsupportedOp(
-            f"input '{name}' has shape {spelled}; refold compiles networks on "
-            "N x C x H x W images, N x C x L signals or N x F vectors"
-        )
-    batch, *rest = dims
-    fixed = tuple(d for d in rest if isinstance(d, int) and d > 0)
-    if len(fixed) != len(rest):
-        raise BadModel(
-            f"input '{name}' has shape {spelled}: only the batch may be dynamic; "
-            "export with a fixed size (leave height and width out of dynamic_axes), "
-            "or fix it with python -m onnxruntime.tools.make_dynamic_shape_fixed"
-        )
-    batch = batch if isinstance(batch, int) else 1
-    if not 1 <= batch <= LARGEST_BATCH:
-        raise BadModel(
-            f"input '{name}' has shape {spelled}: a batch of {batch}, expected 1 to "
-            f"{LARGEST_BATCH} or a dynamic one: export it again with a batch of 1"
-        )
-    value = Value(name, fixed)
-    check_sizes(f"input '{name}'", value.shape, (batch, *value.shape))
-    return batch, value
-
-
-CHANNELS_LAST = {2: (1, 2), 3: (0, 1, 2)}
-_SHAPE_KEEPING = frozenset({"Add", "Sub", "Mul", "Div", "Identity"})
-
-
-def _is_channels_last(graph: onnx.GraphProto, source: str) -> bool:
-    """Whether all that happens to the input first is a move of its last axis."""
-    names, found = {source}, False
-    for node in graph.node:
-        if names.isdisjoint(node.input):
-            continue
-        if node.op_type in _SHAPE_KEEPING:
-            names.update(node.output)
-            continue
-        attributes = {a.name: list(a.ints) for a in node.attribute}
-        perm = attributes.get("perm", [])
-        if node.op_type != "Transpose" or perm[:2] != [0, len(perm) - 1]:
-            return False
-        found = True
-    return found
 
 
 def _in_order(graph: onnx.GraphProto, known: set[str]) -> list[OnnxNode]:
@@ -291,10 +227,15 @@ def _live(nodes: list[OnnxNode], graph: onnx.GraphProto) -> list[OnnxNode]:
     return live[::-1]
 
 
-def _output(builder: Builder, name: str) -> Value:
+def _output(builder: Builder, name: str) -> Output:
     if name not in builder.values or not builder.nodes:
         raise BadModel(
             f"output '{name}' does not depend on the input through any layer: there "
             "is nothing to compile"
         )
-    return builder.in_order(builder.without_pads(builder.values[name], name))
+    value = builder.without_pads(builder.values[name], name)
+    if value.positions is not None and len(value.dims) not in LAYOUTS:
+        flat = value.places().reshape(-1)
+        value = replace(value, dims=flat.shape, positions=flat)
+    value = builder.in_order(builder.settled(value))
+    return Output(value.name, name, value.layout)

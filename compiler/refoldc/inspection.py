@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -81,21 +81,22 @@ class Inspection:
         return tuple(layer for layer in self.layers if layer.site is not None)
 
 
-def inspect_model(path: Path) -> Inspection:
+def inspect_model(path: Path, shapes: Sequence[str] = ()) -> Inspection:
     """Take a model apart, compilable or not.
 
     Args:
         path: The .onnx file.
+        shapes: Of inputs that the model leaves open, such as ``x:1x3x224x224``.
 
     Raises:
         BadModel: The file cannot be read, or its graph is malformed.
         UnsupportedOp: It has not one input and one output.
     """
-    model = load_onnx(path)
+    model = load_onnx(path, shapes)
     attempt = try_import(model)
-    imported, shapes = tuple(attempt.builder.nodes), attempt.builder.shapes
+    imported = tuple(attempt.builder.nodes)
     problems = tuple(map(str, attempt.problems))
-    layers = tuple(_layer(node, shapes) for node in imported)
+    layers = tuple(_layer(node, attempt.builder.shapes) for node in imported)
     notices: tuple[str, ...] = ()
     if not problems:
         try:
@@ -104,7 +105,7 @@ def inspect_model(path: Path) -> Inspection:
             open_original(model)
         except (BadModel, UnsupportedOp) as problem:
             problems = (str(problem),)
-    return Inspection(path.stem, attempt.input.shape, layers, problems, notices)
+    return Inspection(path.stem, attempt.inputs[0].shape, layers, problems, notices)
 
 
 def _layer(node: Node, shapes: Mapping[str, Shape]) -> LayerInfo:

@@ -6,11 +6,11 @@ tensor is known by its name; a node produces exactly one.
 
 Float graph (:class:`Graph`), made by ``importer`` and rewritten by ``fold``::
 
-    Conv  Dense  Add  Mul  Pool  Concat  Pick  Clamp  Pointwise
-    BatchNorm  Flatten  Softmax
+    Conv  Dense  Add  Mul  Pool  Concat  Pick  Clamp  Pointwise  Stored
+    BatchNorm  Flatten  Final
 
 ``fold`` removes every BatchNorm and Flatten, merges Clamp (ReLU, ReLU6) into
-the node before it, and moves a final Softmax into ``Graph.softmax``.
+the node before it, and moves a final Softmax and its like into ``Graph.outputs``.
 
 Integer graph (:class:`QGraph`), made by ``quantise``: the same nodes with
 their int8 weights and requantisation. The arithmetic is docs/numerics.md.
@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.formula import Call
+from refoldc.ports import Ending, Ports
+from refoldc.ports import Shape as Shape  # noqa: PLC0414 - re-exported
 
-Shape = tuple[int, ...]
 Pads = tuple[int, int, int, int]
 """Top, left, bottom, right."""
 
@@ -51,6 +52,14 @@ class Bounds:
 
     low: float = -np.inf
     high: float = np.inf
+
+
+@dataclass(frozen=True)
+class Quant:
+    """real = scale * (stored - zero_point)."""
+
+    scale: float
+    zero_point: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +101,8 @@ class Conv(Node):
     """Convolution; weights [C_OUT, KH, KW, C_IN / groups], bias [C_OUT].
 
     ``bn`` makes it a recalibration site with exact targets; ``estimate`` makes
-    it one whose targets are taken from the calibration moments.
+    it one whose targets are taken from the calibration moments. ``given_scale`` is
+    that of weights that the model has in int8, [C_OUT] or [1].
     """
 
     weights: F32
@@ -104,6 +114,7 @@ class Conv(Node):
     bounds: Bounds = Bounds()
     bn: BnShape | None = None
     estimate: bool = False
+    given_scale: F64 | None = None
 
     @property
     def depthwise(self) -> bool:
@@ -119,6 +130,7 @@ class Dense(Node):
     bias: F32
     bounds: Bounds = Bounds()
     bn: BnShape | None = None
+    given_scale: F64 | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -159,12 +171,23 @@ class Concat(Node):
 class Pick(Node):
     """``y[i, j, k] = x[index[0][i], index[1][j], index[2][k]]``, -1 reads ``fill``.
 
-    Slices, padding, repetition and permutations; one index for a vector. Three
-    that read a vector, all of it, make it an image.
+    Slices, padding, repetition and permutations; one index for a vector.
+
+    Attributes:
+        view: Three indices read all elements of the input in stored order, whatever
+            its shape, and make them an image.
     """
 
     index: tuple[I64, ...]
     fill: float = 0.0
+    view: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stored(Node):
+    """A constant tensor, channel-last; no inputs."""
+
+    values: F32
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -198,47 +221,40 @@ class Flatten(Node):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Softmax(Node):
-    """Over the last axis; allowed only where it produces the graph's output."""
+class Final(Node):
+    """Allowed only where it produces a graph output; its shape is its input's.
+
+    Attributes:
+        kind: What it computes.
+        axis: Stored, along which.
+    """
+
+    kind: Ending
+    axis: int = -1
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Graph(Ports):
     """A float network. Nodes are in execution order.
 
     Attributes:
-        input: Name of the one input tensor, float, normalised.
-        output: Name of the one output tensor, before any final Softmax.
-        shapes: Of every tensor.
-        softmax: The original ended in a Softmax, which reports apply.
-        onnx_input, onnx_output: Names in the original model.
-        input_axes, output_axes: The stored axis of each ONNX axis behind the
-            batch (3 for some of one element); empty means channels first.
+        given: int8 scales of tensors that a model has which is quantised already.
         notices: What the user should know, one sentence each.
     """
 
     name: str
-    input: str
-    output: str
     nodes: tuple[Node, ...]
-    shapes: Mapping[str, Shape]
-    onnx_input: str
-    onnx_output: str
-    softmax: bool = False
-    input_axes: tuple[int, ...] = ()
-    output_axes: tuple[int, ...] = ()
+    given: Mapping[str, Quant] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+    @property
+    def quantised(self) -> bool:
+        """The model brings scales of its own."""
+        scales = (getattr(node, "given_scale", None) for node in self.nodes)
+        return bool(self.given) or any(scale is not None for scale in scales)
 
 
 # --- integer graph -----------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Quant:
-    """real = scale * (stored - zero_point)."""
-
-    scale: float
-    zero_point: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,6 +393,7 @@ class QPick(QLayer):
 
     index: tuple[I64, ...]
     fill: int
+    view: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -384,6 +401,13 @@ class QTable(QLayer):
     """out = table[c][x + 128]; table [C, 256], C = 1 where channels share it."""
 
     table: I8
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QStored(QLayer):
+    """A constant tensor."""
+
+    values: I8
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,28 +424,22 @@ class InputSpec:
     table: I8 | None
 
 
-@dataclass(frozen=True, eq=False)
-class QGraph:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QGraph(Ports):
     """An integer network; ``quants`` and ``shapes`` cover every tensor.
 
-    The logits tensor's scale is ``output_scale`` of its int32 values. The gate takes a
-    window of n images to have shifted where its distance from clean is above
+    A logits tensor's scale is that of its int32 values. The gate takes a window of n
+    images to have shifted where its distance from clean is above
     ``gate_margin * (1 / n + gate_doubt)``.
     """
 
     name: str
-    input: str
-    output: str
     layers: tuple[QLayer, ...]
-    shapes: Mapping[str, Shape]
     quants: Mapping[str, Quant]
     input_spec: InputSpec
-    onnx_input: str
-    onnx_output: str
-    softmax: bool = False
     gate_margin: float = 3.0
     gate_doubt: float = 1.0
-    notices: tuple[str, ...] = field(default=())
+    notices: tuple[str, ...] = ()
 
     @property
     def sites(self) -> tuple[Site, ...]:

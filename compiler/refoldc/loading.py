@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
@@ -10,6 +10,7 @@ import onnx.inliner
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
 
 from refoldc.errors import BadModel
+from refoldc.input_ports import fix_shapes
 
 OPSETS = range(7, 24)
 """Of the default domain, '' or 'ai.onnx'."""
@@ -32,17 +33,19 @@ _LOOKALIKES: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def load_onnx(path: Path) -> onnx.ModelProto:
+def load_onnx(path: Path, shapes: Sequence[str] = ()) -> onnx.ModelProto:
     """Read a model with its external data and check its versions.
 
     Args:
         path: The .onnx file; data files are looked for beside it.
+        shapes: Of inputs, such as ``input:1x3x224x224``, that the model leaves open.
 
     Returns:
         The model, its default operator domain spelled '', local functions
         inlined.
 
     Raises:
+        BadOptions: ``shapes`` do not fit the model.
         BadModel: The file is missing, empty, truncated, something else than
             ONNX, or of a version that refold does not read.
     """
@@ -53,6 +56,7 @@ def load_onnx(path: Path) -> onnx.ModelProto:
     _normalise_domains(model)
     _check_versions(model, path)
     _forget_ir_version(model)
+    fix_shapes(model, shapes)
     return model
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from math import prod
 from typing import Literal
@@ -11,10 +12,12 @@ import msgspec
 from refoldc.accuracy import Accuracy
 from refoldc.cost import model_macs, parameters
 from refoldc.emit_layers import OPERATORS
+from refoldc.input_spec import Slot, input_slots
 from refoldc.ir import QGraph, Site
 from refoldc.memory import Memory
 from refoldc.options import CompileOptions
-from refoldc.plan import Plan, logits_tensor
+from refoldc.plan import Plan, logits_tensors
+from refoldc.ports import Ending
 from refoldc.serialise import graph_hash
 from refoldc.version import VERSION
 
@@ -38,11 +41,22 @@ class ModelRecord(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int
 
 
+class TensorRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One input tensor; ``offset`` is where it begins in what the device takes."""
+
+    name: str
+    shape: tuple[int, ...]
+    scale: float
+    zero_point: int
+    offset: int
+
+
 class InputRecord(msgspec.Struct, frozen=True, kw_only=True):
     """How the device receives an image; shape (H, W, C) or (F,).
 
     ``pixels``: uint8, and ``scale`` is that of the int8 tensor behind the table;
-    ``tensor``: int8 in ``scale``.
+    ``tensor``: int8 in ``scale``. Of several inputs, ``tensors`` has each, ``scale``
+    is the first one's, and ``shape`` counts the elements of all.
     """
 
     mode: Literal["pixels", "tensor"]
@@ -51,22 +65,27 @@ class InputRecord(msgspec.Struct, frozen=True, kw_only=True):
     std: tuple[float, ...]
     scale: float
     zero_point: int
+    tensors: tuple[TensorRecord, ...]
 
 
 class OutputRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What the device answers: real = scale * int32.
+    """What the device answers for one output: real = scale * int32.
 
     Attributes:
+        name: In the original model.
+        first: Number of its first value in the answer.
         count: Values, one a class for a classifier.
         logits: They are int32 logits, not an int8 tensor widened.
-        softmax: The original ends in a Softmax, which reports apply.
+        ending: The last operator of the original, which reports apply.
     """
 
+    name: str
+    first: int
     count: int
     shape: tuple[int, ...]
     scale: float
     logits: bool
-    softmax: bool
+    ending: Ending | None
 
 
 class LayerRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +141,7 @@ class OptionsRecord(msgspec.Struct, frozen=True, kw_only=True):
     targets: str
     correct_bias: bool
     equalise: bool
+    shape: tuple[str, ...] = ()
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +157,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelRecord
     adapt: str
     input: InputRecord
-    output: OutputRecord
+    outputs: tuple[OutputRecord, ...]
     layers: tuple[LayerRecord, ...]
     sites: tuple[SiteRecord, ...]
     memory: MemoryRecord
@@ -145,6 +165,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: Accuracy
     options: OptionsRecord
     notices: tuple[str, ...]
+
+    @property
+    def output(self) -> OutputRecord:
+        """The one that is scored unless told otherwise: the first vector."""
+        vectors = (record for record in self.outputs if len(record.shape) == 1)
+        return next(vectors, self.outputs[0])
 
 
 def make_manifest(
@@ -178,7 +204,7 @@ def make_manifest(
         ),
         adapt=options.adapt if graph.sites else "none",
         input=_input(graph),
-        output=_output(graph),
+        outputs=tuple(_outputs(graph)),
         layers=_layers(graph),
         sites=tuple(map(_site, graph.sites)),
         memory=MemoryRecord(
@@ -197,23 +223,39 @@ def _input(graph: QGraph) -> InputRecord:
     spec, quant = graph.input_spec, graph.quants[graph.input]
     return InputRecord(
         mode=spec.mode,
-        shape=graph.shapes[graph.input],
+        shape=graph.sample_shape,
         mean=spec.mean,
         std=spec.std,
         scale=quant.scale,
         zero_point=quant.zero_point,
+        tensors=tuple(map(_tensor, input_slots(graph))),
     )
 
 
-def _output(graph: QGraph) -> OutputRecord:
-    shape = graph.shapes[graph.output]
-    return OutputRecord(
-        count=prod(shape),
-        shape=shape,
-        scale=graph.quants[graph.output].scale,
-        logits=logits_tensor(graph) is not None,
-        softmax=graph.softmax,
+def _tensor(slot: Slot) -> TensorRecord:
+    return TensorRecord(
+        name=slot.name,
+        shape=slot.shape,
+        scale=slot.quant.scale,
+        zero_point=slot.quant.zero_point,
+        offset=slot.offset,
     )
+
+
+def _outputs(graph: QGraph) -> Iterator[OutputRecord]:
+    first = 0
+    for output in graph.outputs:
+        shape = graph.shapes[output.tensor]
+        yield OutputRecord(
+            name=output.onnx,
+            first=first,
+            count=prod(shape),
+            shape=shape,
+            scale=graph.quants[output.tensor].scale,
+            logits=output.tensor in logits_tensors(graph),
+            ending=output.ending,
+        )
+        first += prod(shape)
 
 
 def _layers(graph: QGraph) -> tuple[LayerRecord, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
 
 from refoldc.errors import DoesNotFit
+from refoldc.input_spec import input_slots
 from refoldc.ir import (
     QConcat,
     QConv,
@@ -19,6 +19,7 @@ from refoldc.ir import (
     QLayer,
     QPick,
     QPool,
+    QStored,
     QTable,
     Site,
 )
@@ -118,9 +119,9 @@ def record_bytes(graph: QGraph) -> int:
 
 def link_image_bytes(graph: QGraph) -> int:
     """REFOLD_LINK_IMAGE_BYTES: one image, and two results that are kept."""
-    logits = 4 * prod(graph.shapes[graph.output])
+    logits = 4 * graph.output_count
     kept = LINK_RESULT_BYTES + aligned(logits)
-    return aligned(prod(graph.shapes[graph.input])) + LINK_SLOT_BYTES + 2 * kept
+    return aligned(input_slots(graph)[-1].end) + LINK_SLOT_BYTES + 2 * kept
 
 
 def packed_bytes(layer: QLayer) -> int:
@@ -151,6 +152,8 @@ def layer_bytes(layer: QLayer) -> int:
         return CONCAT_PART_BYTES * len(layer.parts)
     if isinstance(layer, QPick):
         return 2 * sum(map(len, layer.index))
+    if isinstance(layer, QStored):
+        return layer.values.nbytes
     return layer.table.nbytes if isinstance(layer, QTable) else 0
 
 

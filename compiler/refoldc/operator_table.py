@@ -16,7 +16,10 @@ Made by `python -m refoldc.operator_table > docs/operators.md`; a test compares.
 
 Opsets {OPSETS.start} to {OPSETS.stop - 1}, default domain, batch one. An operator whose
 operands are all constants is evaluated at compile time and needs no row here. What
-is not compiled is refused with the node's name and a way round it.
+is not compiled is refused with the node's name and a way round it. Sums, differences
+and quotients of constants are those of any shape that broadcasts over one image; views
+(reshapes, transposes, tiles) may pass through any number of axes and cost nothing where
+the stored axes describe them.
 """
 
 

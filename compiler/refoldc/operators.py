@@ -20,6 +20,7 @@ from refoldc.ir import (
     QMul,
     QPick,
     QPool,
+    QStored,
     QTable,
     Shape,
 )
@@ -60,15 +61,20 @@ def concat(layer: QConcat, graph: QGraph, *inputs: I8) -> I8:
 def pick(layer: QPick, graph: QGraph, x: I8) -> I8:
     """x[index[0]][:, index[1]][:, :, index[2]], -1 giving ``fill``.
 
-    A vector is seen in the shape of the output.
+    A view has its elements in the shape of the output.
     """
-    shape = [len(positions) for positions in layer.index] if x.ndim == 1 else x.shape
+    shape = [len(positions) for positions in layer.index] if layer.view else x.shape
     y = x.reshape(-1) if len(layer.index) == 1 else x.reshape(shape)
     for axis, positions in enumerate(layer.index):
         y = np.take(y, positions, axis=axis)
     for axis, positions in enumerate(layer.index):
         np.moveaxis(y, axis, 0)[positions < 0] = layer.fill
     return y
+
+
+def stored(layer: QStored, _graph: QGraph) -> I8:
+    """The constant."""
+    return layer.values
 
 
 def pool(layer: QPool, graph: QGraph, x: I8) -> I8:
@@ -129,5 +135,6 @@ SIMPLE: Mapping[type[QLayer], Callable[..., I8]] = {
     QPool: pool,
     QConcat: concat,
     QPick: pick,
+    QStored: stored,
 }
 """From (layer, graph, inputs...) to the output."""

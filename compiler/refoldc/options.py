@@ -36,6 +36,7 @@ class CompileOptions:
             them; ``bn``: always BatchNorm's.
         correct_bias: Take out of each bias what quantisation adds to its mean.
         equalise: Level the channels between convolutions first; min-max only.
+        shape: Sizes of inputs that the model leaves open: ``input:1x3x224x224``.
 
     Raises:
         BadOptions: A value outside these.
@@ -50,6 +51,7 @@ class CompileOptions:
     targets: Literal["mix", "bn"] = "mix"
     correct_bias: bool = True
     equalise: bool = False
+    shape: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what can be checked without the model."""

@@ -65,7 +65,8 @@ def compile_model(
         model: The ONNX file.
         images: For calibration: uint8 pixels [N, H, W, C], which are normalised
             with mean and std; for tensor input also float32 values of the tensor
-            itself, [N, *input shape], channels last.
+            itself, [N, *input shape], channels last; of several, all elements
+            in model order, [N, F].
         out: Directory to write; an artefact there is replaced.
         options: See :class:`CompileOptions`.
         limits: Of the board that must hold the model.
@@ -85,11 +86,10 @@ def compile_model(
 
     check_target(out)
     enter("import")
-    source = load_onnx(model)
-    imported = import_proto(source, model.stem)
-    shape = imported.shapes[imported.input]
     given = options or CompileOptions()
-    options = given.for_input(shape)
+    source = load_onnx(model, given.shape)
+    imported = import_proto(source, model.stem)
+    options = given.for_input(imported.sample_shape)
     enter("fold")
     folded = fold(imported)
     verify_import(source, folded)
@@ -97,7 +97,7 @@ def compile_model(
     calibration = calibrate(folded, images, options)
     enter("quantise")
     targeted = estimate_targets(folded, calibration)
-    if options.equalise:
+    if options.equalise and not targeted.quantised:
         targeted, calibration = equalise(targeted, calibration)
     graph = quantise_corrected(targeted, calibration, images, options)
     pixels = images.dtype == np.uint8
@@ -138,9 +138,9 @@ def quantise_corrected(
     images: NDArray[Any],
     options: CompileOptions,
 ) -> QGraph:
-    """The integer network; its biases are corrected where the options say so."""
+    """The integer network; its biases are corrected where options and model allow."""
     quantised = verify(quantise(graph, calibration, options))
-    if not options.correct_bias:
+    if graph.quantised or not options.correct_bias:
         return quantised
     corrected = correct_biases(graph, quantised, images, options)
     return verify(quantise(corrected, calibration, options))

@@ -82,21 +82,22 @@ def aligned(size: int) -> int:
 
 def tensor_bytes(graph: QGraph, name: str) -> int:
     """Bytes of a tensor, before alignment; logits are int32."""
-    return prod(graph.shapes[name]) * (4 if name == logits_tensor(graph) else 1)
+    return prod(graph.shapes[name]) * (4 if name in logits_tensors(graph) else 1)
 
 
-def logits_tensor(graph: QGraph) -> str | None:
-    """The graph's output where it is int32 logits."""
-    last = graph.layers[-1]
-    return last.output if isinstance(last, QDense) and last.logits else None
+def logits_tensors(graph: QGraph) -> frozenset[str]:
+    """The outputs that are int32 logits."""
+    dense = (layer for layer in graph.layers if isinstance(layer, QDense))
+    return frozenset(layer.output for layer in dense if layer.logits)
 
 
 def make_buffers(graph: QGraph) -> tuple[Buffer, ...]:
     """One buffer a tensor, shared with the tensor that it is computed over."""
     last = last_reads(graph)
-    size = aligned(tensor_bytes(graph, graph.input))
-    first = Buffer((graph.input,), size, -1, last[graph.input])
-    holder = {graph.input: first}
+    holder = {}
+    for tensor in graph.inputs:
+        size = aligned(tensor_bytes(graph, tensor.name))
+        holder[tensor.name] = Buffer((tensor.name,), size, -1, last[tensor.name])
     for step, layer in enumerate(graph.layers):
         heir = overwritten(layer, step, last)
         old = holder[heir] if heir else None
@@ -112,11 +113,11 @@ def make_buffers(graph: QGraph) -> tuple[Buffer, ...]:
 
 def last_reads(graph: QGraph) -> dict[str, int]:
     """Number of the layer after which each tensor may be overwritten."""
-    last = {graph.input: 0}
+    last = {tensor.name: 0 for tensor in graph.inputs}
     for step, layer in enumerate(graph.layers):
         last[layer.output] = step
         last.update(dict.fromkeys(layer.inputs, step))
-    last[graph.output] = len(graph.layers)
+    last.update(dict.fromkeys(graph.output_tensors, len(graph.layers)))
     return last
 
 

@@ -27,11 +27,13 @@ from refoldc.ir import (
     QMul,
     QPick,
     QPool,
+    QStored,
     QTable,
     Shape,
 )
 from refoldc.onnx_pick import pick_nodes
 from refoldc.pooling import beyond_edge
+from refoldc.ports import Output
 
 OPSET = 17
 IR_VERSION = 8
@@ -40,7 +42,8 @@ IR_VERSION = 8
 def qdq_model(graph: QGraph) -> onnx.ModelProto:
     """Export an integer graph with the weights and scales that the device has."""
     writer = _Writer(graph)
-    writer.snap(graph.onnx_input, writer.values[graph.input], graph.input)
+    for tensor in graph.inputs:
+        writer.snap(tensor.name, writer.values[tensor.name], tensor.name)
     for layer in graph.layers:
         _RULES[type(layer)](writer, layer)
     return writer.finish()
@@ -58,7 +61,7 @@ class _Writer:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[TensorProto] = []
         self.values = {layer.output: layer.output for layer in graph.layers}
-        self.values[graph.input] = f"{graph.onnx_input}:int8"
+        self.values.update({t.name: f"{t.name}:int8" for t in graph.inputs})
 
     def add(
         self, op: str, inputs: Sequence[str], output: str, **attributes: Any
@@ -135,29 +138,42 @@ class _Writer:
             source = self.add("Clip", [source, *limits], clamped)
         self.snap(source, layer.output, layer.output)
 
+    def end(self, output: Output) -> Shape:
+        """Make an output of the original; return its shape, channels first."""
+        source, shape = output.tensor, channels_first(self.graph.shapes[output.tensor])
+        if output.ending:
+            axis = 1 + (output.ending_axis + 1) % len(shape)
+            self.add(output.ending, [source], output.onnx, axis=axis)
+        elif source != output.onnx:  # a Flatten that moves nothing, or a second name
+            if len(output.axes) == 1:
+                source, shape = self.vector(source, source), (prod(shape),)
+            self.add("Identity", [source], output.onnx)
+        return shape
+
     def finish(self) -> onnx.ModelProto:
         graph = self.graph
-        shapes = {n: graph.shapes[n] for n in (graph.input, graph.output)}
-        shapes[graph.onnx_output] = shapes[graph.output]
-        if graph.softmax:
-            self.add("Softmax", [graph.output], graph.onnx_output, axis=1)
-        elif graph.output != graph.onnx_output:  # a Flatten that moves nothing
-            flat = self.vector(graph.output, graph.output)
-            self.add("Identity", [flat], graph.onnx_output)
-            shapes[graph.onnx_output] = (prod(shapes[graph.output]),)
-        kind = TensorProto.FLOAT
-        tensors = [
-            helper.make_tensor_value_info(name, kind, ["N", *channels_first(shape)])
-            for name, shape in (
-                (graph.onnx_input, shapes[graph.input]),
-                (graph.onnx_output, shapes[graph.onnx_output]),
-            )
+        inputs = [
+            _value_info(t.name, channels_first(graph.shapes[t.name]))
+            for t in graph.inputs
         ]
+        outputs = [_output_info(output, self.end(output)) for output in graph.outputs]
         body = helper.make_graph(
-            self.nodes, graph.name, tensors[:1], tensors[1:], self.constants
+            self.nodes, graph.name, inputs, outputs, self.constants
         )
         opset = [helper.make_opsetid("", OPSET)]
         return helper.make_model(body, opset_imports=opset, ir_version=IR_VERSION)
+
+
+def _value_info(name: str, shape: Shape) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", *shape])
+
+
+def _output_info(output: Output, shape: Shape) -> onnx.ValueInfoProto:
+    if output.ending != "ArgMax":
+        return _value_info(output.onnx, shape)
+    kept = list(shape)
+    kept[(output.ending_axis + 1) % len(shape)] = 1
+    return helper.make_tensor_value_info(output.onnx, TensorProto.INT64, ["N", *kept])
 
 
 def channels_first(shape: Shape) -> Shape:
@@ -274,7 +290,7 @@ def _scale_of(writer: _Writer, layer: QLayer) -> float:
 def _pick(writer: _Writer, layer: QPick) -> None:
     name, source = layer.inputs[0], writer.values[layer.inputs[0]]
     sizes, quant = writer.graph.shapes[name], writer.graph.quants[layer.output]
-    if len(layer.index) == 1:
+    if len(layer.index) == 1 or layer.view:
         source, sizes = writer.vector(name, source), (prod(sizes),)
     result = f"{layer.output}:float"
     fill = quant.scale * (layer.fill - quant.zero_point)
@@ -282,6 +298,19 @@ def _pick(writer: _Writer, layer: QPick) -> None:
     writer.nodes += nodes
     writer.constants += constants
     writer.snap(result, layer.output, layer.output)
+
+
+def _stored(writer: _Writer, layer: QStored) -> None:
+    """Dequantised from the stored values, which any batch shares."""
+    name, quant = layer.output, writer.graph.quants[layer.output]
+    values = layer.values[np.newaxis]
+    values = np.moveaxis(values, -1, 1) if values.ndim == 4 else values
+    inputs = [
+        writer.constant(f"{name}:stored", values),
+        writer.scalar(f"{name}:scale", quant.scale),
+        writer.constant(f"{name}:zero", np.array(quant.zero_point, np.int8)),
+    ]
+    writer.add("DequantizeLinear", inputs, name)
 
 
 def _table(writer: _Writer, layer: QTable) -> None:
@@ -310,4 +339,5 @@ _RULES: Mapping[type[QLayer], Callable[[_Writer, Any], None]] = {
     QConcat: _concat,
     QPick: _pick,
     QTable: _table,
+    QStored: _stored,
 }

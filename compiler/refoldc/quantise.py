@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from refoldc.calibrate import Calibration
 from refoldc.errors import UnsupportedOp
 from refoldc.formula import evaluate
-from refoldc.input_spec import pixel_input, tensor_input
+from refoldc.input_spec import encode_tensor, pixel_input
 from refoldc.ir import (
     F64,
     I16,
@@ -38,10 +38,12 @@ from refoldc.ir import (
     QMul,
     QPick,
     QPool,
+    QStored,
     QTable,
     Quant,
     Requant,
     Site,
+    Stored,
 )
 from refoldc.options import CompileOptions
 from refoldc.pooling import average_requant, window_counts
@@ -74,6 +76,9 @@ class _Context:
     quants: dict[str, Quant]
 
     def output_quant(self, node: Node, least_scale: float = 0.0) -> Quant:
+        given = self.graph.given.get(node.output)
+        if given is not None and given.scale >= least_scale:
+            return given
         low, high = self.calibration.ranges[node.output]
         return affine(low, high, least_scale)
 
@@ -93,15 +98,15 @@ def quantise(graph: Graph, calibration: Calibration, options: CompileOptions) ->
         RefoldcError: A layer's accumulator could overflow int32; a site choice
             names no site.
     """
-    options = options.for_input(graph.shapes[graph.input])
-    spec, input_quant = _input(graph, calibration, options)
+    options = options.for_input(graph.sample_shape)
+    spec, input_quants = _inputs(graph, calibration, options)
     nodes = site_nodes(graph) if options.adapt != "none" else ()
     context = _Context(
         graph=graph,
         calibration=calibration,
         options=options,
         sites=frozenset(node.name for node in nodes[:MAX_SITES]),
-        quants={graph.input: input_quant},
+        quants=input_quants,
     )
     layers = []
     for node in graph.nodes:
@@ -110,28 +115,53 @@ def quantise(graph: Graph, calibration: Calibration, options: CompileOptions) ->
         layers.append(layer)
     return QGraph(
         name=graph.name,
-        input=graph.input,
-        output=graph.output,
+        inputs=graph.inputs,
+        outputs=graph.outputs,
         layers=_with_selected_sites(tuple(layers), options.sites),
         shapes={name: graph.shapes[name] for name in context.quants},
         quants=context.quants,
         input_spec=spec,
-        onnx_input=graph.onnx_input,
-        onnx_output=graph.onnx_output,
-        softmax=graph.softmax,
-        notices=graph.notices + _notices(options.adapt, len(nodes)),
+        notices=(
+            *graph.notices,
+            *_notices(options.adapt, len(nodes)),
+            *_given_notices(graph, context.quants),
+        ),
     )
 
 
-def _input(
+def _inputs(
     graph: Graph, calibration: Calibration, options: CompileOptions
-) -> tuple[InputSpec, Quant]:
-    channels = graph.shapes[graph.input][-1]
+) -> tuple[InputSpec, dict[str, Quant]]:
+    channels = graph.sample_shape[-1]
     mean = options.mean or (0.0,) * channels
     std = options.std or (1.0,) * channels
     if options.input == "pixels":
-        return pixel_input(mean, std)
-    return tensor_input(mean, std, calibration.ranges[graph.input])
+        spec, quant = pixel_input(mean, std, graph.given.get(graph.input))
+        return spec, {graph.input: quant}
+    spec = InputSpec(mode="tensor", mean=mean, std=std, table=None)
+    ranges = calibration.ranges
+    found = {t.name: affine(*ranges[t.name]) for t in graph.inputs}
+    return spec, {name: graph.given.get(name, quant) for name, quant in found.items()}
+
+
+def _given_notices(graph: Graph, quants: Mapping[str, Quant]) -> Iterator[str]:
+    """What a model that is quantised already keeps, and what it cannot."""
+    asked = {name: graph.given[name] for name in quants if name in graph.given}
+    if not asked:
+        return
+    kept = [name for name, given in asked.items() if quants[name] == given]
+    layers = sum(getattr(node, "given_scale", None) is not None for node in graph.nodes)
+    yield (
+        f"The model is quantised already: {len(kept)} of its {len(asked)} tensor "
+        f"scales and the int8 weights of {layers} layers are taken over."
+    )
+    for name, given in asked.items():
+        if quants[name] != given:
+            yield (
+                f"Tensor '{name}' has scale {quants[name].scale:.4g}, not the model's "
+                f"{given.scale:.4g}: a max pool or move keeps that of its input, "
+                "logits are int32, and a multiplier must stay below 1/2."
+            )
 
 
 def _notices(adapt: str, sites: int) -> tuple[str, ...]:
@@ -175,9 +205,12 @@ def _weighted(
         Fields of the integer layer, and the output's scale and zero point.
     """
     bias = node.bias.astype(np.float64)
-    units = source.scale * weight_scales(node.weights)
+    given = node.given_scale
+    scales = weight_scales(node.weights) if given is None else given
+    units = source.scale * np.broadcast_to(scales, len(node.weights))
     out = choose_output(units, least_output_scale(units, bias))
-    units = exact_units(units, bias, out, channel_requant(units, bias, out).shift)
+    if given is None:
+        units = exact_units(units, bias, out, channel_requant(units, bias, out).shift)
     bias = np.rint(bias / units) * units
     weight_scale = units / source.scale
     weights = quantise_weights(node.weights, weight_scale)
@@ -242,9 +275,10 @@ def _dense(node: Dense, context: _Context) -> tuple[QLayer, Quant]:
 
 
 def _gives_logits(node: Dense, graph: Graph) -> bool:
-    """The graph's answer, read by nothing else and bounded by nothing."""
+    """An answer of the graph, read by nothing else and bounded by nothing."""
     read = any(node.output in other.inputs for other in graph.nodes)
-    return node.output == graph.output and node.bounds == Bounds() and not read
+    answer = node.output in graph.output_tensors
+    return answer and node.bounds == Bounds() and not read
 
 
 def logits_quant(scale: float, units: F64, least_scale: float) -> Quant:
@@ -367,7 +401,12 @@ def _pick(node: Pick, context: _Context) -> tuple[QLayer, Quant]:
             f"it pads, {low:g} to {high:g}: pad with a value that the tensor takes"
         )
     stored = int(np.clip(fill, -128, 127))
-    return QPick(**_identity(node), index=node.index, fill=stored), out
+    return QPick(**_identity(node), index=node.index, fill=stored, view=node.view), out
+
+
+def _stored(node: Stored, context: _Context) -> tuple[QLayer, Quant]:
+    out = context.output_quant(node)
+    return QStored(**_identity(node), values=encode_tensor(node.values, out)), out
 
 
 def _clamp(node: Clamp, context: _Context) -> tuple[QLayer, Quant]:
@@ -417,4 +456,5 @@ RULES: Mapping[type[Node], Callable[[Any, _Context], tuple[QLayer, Quant]]] = {
     Pick: _pick,
     Clamp: _clamp,
     Pointwise: _pointwise,
+    Stored: _stored,
 }

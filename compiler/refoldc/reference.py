@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from refoldc.accumulate import Floats, make_sums
 from refoldc.adapt import AdaptConfig, Forge
+from refoldc.input_spec import read_inputs
 from refoldc.ir import F64, I8, I32, QConv, QDense, QGraph, QLayer
 from refoldc.operators import SIMPLE
 from refoldc.requant import apply, requantise
@@ -21,7 +22,7 @@ from refoldc.serialise import graph_hash
 
 
 class Outcome(NamedTuple):
-    """What a device answers for one image."""
+    """What a device answers for one image; ``logits`` of all outputs in turn."""
 
     logits: I32
     shift_score: np.float32
@@ -61,7 +62,8 @@ class Reference:
 
         Args:
             image: As the device receives it: uint8 [H, W, C] pixels, or int8 in
-                the shape and scale of the input tensor.
+                the shape and scale of the input tensor, several as
+                ``input_spec.encode_samples`` packs them.
         """
         return self._answer(self._run(image))
 
@@ -89,7 +91,7 @@ class Reference:
 
     def _run(self, image: NDArray[Any]) -> dict[str, NDArray[Any]]:
         graph = self.graph
-        tensors = {graph.input: read_input(graph, image)}
+        tensors: dict[str, NDArray[Any]] = {**read_inputs(graph, image)}
         for layer in graph.layers:
             inputs = [tensors[name] for name in layer.inputs]
             tensors[layer.output] = self._layer(layer, inputs)
@@ -120,21 +122,18 @@ class Reference:
         return requantise(acc, layer.requant)
 
     def _answer(self, tensors: Mapping[str, NDArray[Any]]) -> Outcome:
-        output = tensors[self.graph.output]
-        zero = self.graph.quants[self.graph.output].zero_point
-        logits = output.astype(np.int32).reshape(-1) - np.int32(zero)
+        quants = self.graph.quants
+        logits = np.concatenate(
+            [
+                tensors[o.tensor].astype(np.int32).reshape(-1)
+                - np.int32(quants[o.tensor].zero_point)
+                for o in self.graph.outputs
+            ]
+        )
         adapted = self._forge.config.method != "off"
         gate = self._forge.is_open
         score = self._forge.finish() if adapted else np.float32(0)
         return Outcome(logits, score, adapted, gate)
-
-
-def read_input(graph: QGraph, image: NDArray[Any]) -> I8:
-    """The int8 input tensor of what the device receives."""
-    table = graph.input_spec.table
-    if table is None:
-        return image.reshape(graph.shapes[graph.input])
-    return np.asarray(table[np.arange(len(table)), image])
 
 
 def statistics(acc: Floats, shift: int) -> tuple[F64, F64]:

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from refoldc import ir
+from refoldc import ir, ports
 from refoldc.ir import QGraph
 
 _TYPES: Mapping[str, type] = {
     kind.__name__: kind
     for kind in (
-        *(ir.QConv, ir.QDense, ir.QAdd, ir.QMul, ir.QPool, ir.QTable),
+        *(ir.QConv, ir.QDense, ir.QAdd, ir.QMul, ir.QPool, ir.QTable, ir.QStored),
         *(ir.QConcat, ir.ConcatPart, ir.QPick),
+        *(ports.Input, ports.Output),
         *(ir.QGraph, ir.InputSpec, ir.Quant, ir.Requant, ir.Site),
     )
 }

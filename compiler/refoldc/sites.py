@@ -41,12 +41,12 @@ Rule = Literal["mix", "bn"]
 
 
 def feeds_output(graph: Graph) -> frozenset[str]:
-    """Tensors that reach the graph's output without passing any weights.
+    """Tensors that reach an output without passing any weights.
 
     Their statistics are those of the classes, so that normalising them would
     normalise the answer away.
     """
-    found = {graph.output}
+    found = set(graph.output_tensors)
     for node in reversed(graph.nodes):
         if node.output in found and not isinstance(node, (Conv, Dense)):
             found.update(node.inputs)

@@ -1,7 +1,6 @@
 /*
  * The runtime: lays out the arena and executes a model's layers in order.
  */
-#include <stdbool.h>
 #include <string.h>
 
 #include "context.h"
@@ -56,12 +55,17 @@ void refold_set_trace(refold_ctx *ctx, refold_trace trace, void *user)
 static void load_input(refold_ctx *ctx, const void *input)
 {
     const refold_model *model = ctx->model;
-    int8_t *tensor = (int8_t *)(ctx->activations + model->input);
+    const uint8_t *source = input;
 
-    if (model->input_kind == REFOLD_INPUT_PIXELS)
-        refold_input(model->input_table, input, tensor);
-    else
-        memcpy(tensor, input, model->input_bytes);
+    for (int i = 0; i < model->input_tensors; i++) {
+        uint8_t *tensor = ctx->activations + model->inputs[i].tensor;
+
+        if (model->input_kind == REFOLD_INPUT_PIXELS)
+            refold_input(model->input_table, source, (int8_t *)tensor);
+        else
+            memcpy(tensor, source, model->inputs[i].bytes);
+        source += REFOLD_ALIGN_UP(model->inputs[i].bytes);
+    }
 }
 
 static const int8_t *tensor_at(const refold_ctx *ctx, uint32_t offset)
@@ -88,26 +92,26 @@ static void run_layer(refold_ctx *ctx, const refold_layer *layer)
 
 static void trace_layer(const refold_ctx *ctx, uint16_t index)
 {
-    const refold_model *model = ctx->model;
-    const refold_layer *layer = &model->layers[index];
-    bool is_s32 = model->output_is_s32 && index == model->layer_count - 1;
-    uint32_t bytes = layer->out_elements * (is_s32 ? 4u : 1u);
+    const refold_layer *layer = &ctx->model->layers[index];
+    uint32_t bytes = layer->out_elements * (layer->out_is_s32 ? 4u : 1u);
 
     ctx->trace(ctx->trace_user, index, ctx->activations + layer->out, bytes);
 }
 
-static void copy_output(const refold_ctx *ctx, int32_t *logits)
+/* Write one output as int32; returns where the next one goes. */
+static int32_t *copy_output(const refold_ctx *ctx, const refold_output_tensor *output,
+                            int32_t *logits)
 {
-    const refold_model *model = ctx->model;
-    const void *output = ctx->activations + model->output;
-    const int8_t *q = output;
+    const refold_layer *layer = &ctx->model->layers[output->layer];
+    const void *tensor = ctx->activations + layer->out;
+    const int8_t *q = tensor;
 
-    if (model->output_is_s32) {
-        memcpy(logits, output, model->output_count * sizeof *logits);
-        return;
-    }
-    for (uint32_t i = 0; i < model->output_count; i++)
-        logits[i] = q[i] - model->output_zero_point;
+    if (layer->out_is_s32)
+        memcpy(logits, tensor, layer->out_elements * sizeof *logits);
+    else
+        for (uint32_t i = 0; i < layer->out_elements; i++)
+            logits[i] = q[i] - output->zero_point;
+    return logits + layer->out_elements;
 }
 
 refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
@@ -122,7 +126,8 @@ refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
             trace_layer(ctx, i);
     }
     refold_adapt_end(ctx);
-    copy_output(ctx, logits);
+    for (int i = 0; i < ctx->model->output_tensors; i++)
+        logits = copy_output(ctx, &ctx->model->outputs[i], logits);
     ctx->report.infer_us = refold_now(ctx) - start;
     return REFOLD_OK;
 }

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from refoldc.artefact import Artefact, load_artefact
+from refoldc.manifest import OutputRecord
 
 from refold import bounds
 from refold.boards import Board, load_board
@@ -28,6 +31,7 @@ class RunOptions:
 
     ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt.
     ``dump_layers``: first compare every layer on so many images, mode by mode.
+    ``output`` None scores the first output that is a vector.
     """
 
     data: str
@@ -41,6 +45,7 @@ class RunOptions:
     check: bool = True
     dump_layers: int = 0
     fail_under: tuple[str, ...] = ()
+    output: str | None = None
     profile: bool = False
 
 
@@ -55,6 +60,7 @@ class Job:
     steps: tuple[Step, ...]
     bounds: tuple[bounds.Bound, ...]
     options: RunOptions
+    output: OutputRecord
 
 
 def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
@@ -72,14 +78,20 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
     _check_code(path, artefact, modes)
     limits = tuple(bounds.parse_bound(text) for text in options.fail_under)
     corruptions = parse_corruptions(options.corruptions)
+    output = _scored(artefact, options.output)
     watch.stage(f"reading {options.data}")
     data = load_data(
         options.data,
         split="test",
         limit=options.images,
         shape=tuple(manifest.input.shape),
-        classes=_classes(artefact),
+        classes=_classes(output),
     )
+    if manifest.input.mode == "pixels" and data.images.dtype != np.uint8:
+        raise UserError(
+            f"{options.data} holds {data.images.dtype} values, the model in {path} "
+            "takes pixels: give uint8, or compile it with --input tensor"
+        )
     streams = _streams(data, corruptions, options.severity)
     bounds.check_bounds(
         limits,
@@ -89,7 +101,21 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
         checked=options.check,
     )
     steps = plan_steps(options.schedule, modes, streams, images=len(data.labels))
-    return Job(artefact, board, data, modes, tuple(steps), limits, options)
+    return Job(artefact, board, data, modes, tuple(steps), limits, options, output)
+
+
+def _scored(artefact: Artefact, name: str | None) -> OutputRecord:
+    """The output whose largest value is the class."""
+    outputs = artefact.manifest.outputs
+    if name is None:
+        return artefact.manifest.output
+    found = next((output for output in outputs if output.name == name), None)
+    if found is None:
+        raise UserError(
+            f"--output is '{name}', the model's outputs are "
+            f"{', '.join(output.name for output in outputs)}: choose one of them"
+        )
+    return found
 
 
 def _check_code(path: Path, artefact: Artefact, modes: Sequence[Mode]) -> None:
@@ -125,14 +151,14 @@ def _check_port(port: str | None) -> None:
         )
 
 
-def _classes(artefact: Artefact) -> int | None:
+def _classes(output: OutputRecord) -> int | None:
     """The number of classes; None where the output is a map, which has no label."""
-    output = artefact.manifest.output
     if output.count == output.shape[-1]:
         return output.count
     _logger.warning(
-        "the model's output is a map of %s, no vector of classes: accuracies mean "
+        "the model's output '%s' is a map of %s, no vector of classes: accuracies mean "
         "nothing, parity and times do",
+        output.name,
         " x ".join(map(str, output.shape)),
     )
     return None

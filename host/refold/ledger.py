@@ -122,6 +122,7 @@ def _run_record(job: Job, ledger: Ledger, mode: Mode) -> Run:
             entry.replies,
             labels=job.data.labels[entry.step.indices],
             parity_mismatches=entry.mismatches,
+            scored=slice(job.output.first, job.output.first + job.output.count),
         )
         for entry in entries
     ]
@@ -152,4 +153,6 @@ def _again(job: Job, step: Step) -> str:
     words += ["--adapt", step.mode.text, "--seed", str(options.schedule.seed)]
     if options.images is not None:
         words += ["--images", str(options.images)]
+    if options.output is not None:
+        words += ["--output", options.output]
     return shlex.join(words)

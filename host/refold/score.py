@@ -14,15 +14,23 @@ from refold.result import Percentiles, Run, Stream
 BLOCKS = 20
 """Parts into which accuracy along a stream is divided."""
 
+ALL = slice(None)
+
 QUANTILES = tuple(range(0, 101, 5))
 
 StreamKey = tuple[str, int, int, int, int]
 """Corruption, severity, round, repeat, segment."""
 
 
-def top1(replies: Sequence[Reply]) -> NDArray[np.int64]:
-    """Return each reply's class [N]; ties go to the lowest index."""
-    return np.array([int(np.argmax(r.logits)) for r in replies], dtype=np.int64)
+def top1(replies: Sequence[Reply], scored: slice = ALL) -> NDArray[np.int64]:
+    """Return each reply's class [N]; ties go to the lowest index.
+
+    Args:
+        replies: Of one stream.
+        scored: The values of the answer that are the classes.
+    """
+    classes = [int(np.argmax(reply.logits[scored])) for reply in replies]
+    return np.array(classes, dtype=np.int64)
 
 
 def nearest_rank(values: Sequence[int], percents: Iterable[int]) -> tuple[int, ...]:
@@ -44,6 +52,7 @@ def score_stream(
     *,
     labels: NDArray[np.integer],
     parity_mismatches: int | None,
+    scored: slice = ALL,
 ) -> Stream:
     """Score one stream.
 
@@ -52,9 +61,10 @@ def score_stream(
         replies: In stream order; fewer than the labels where the board was lost.
         labels: Of the images in stream order [N].
         parity_mismatches: Images found to differ from the host model, or None.
+        scored: See :func:`top1`.
     """
     corruption, severity, round_, repeat, segment = key
-    right = top1(replies) == labels[: len(replies)]
+    right = top1(replies, scored) == labels[: len(replies)]
     block = max(1, -(-len(labels) // BLOCKS))
     latencies = [r.infer_us for r in replies]
     gates = [r.gate for r in replies if r.gate is not None]

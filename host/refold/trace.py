@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from refoldc.adapt import AdaptConfig
 from refoldc.ir import QGraph, QLayer
-from refoldc.plan import logits_tensor
+from refoldc.plan import logits_tensors
 from refoldc.reference import Reference
 from refoldc.serialise import write_npz
 
@@ -108,7 +108,7 @@ def assemble(graph: QGraph, frames: Iterable[Frame]) -> Tensors | None:
     tensors: dict[str, NDArray[Any]] = {}
     for layer, data in zip(graph.layers, parts, strict=True):
         shape = graph.shapes[layer.output]
-        kind = np.dtype("<i4" if layer.output == logits_tensor(graph) else "i1")
+        kind = np.dtype("<i4" if layer.output in logits_tensors(graph) else "i1")
         if len(data) != prod(shape) * kind.itemsize:
             return None
         tensors[layer.name] = np.frombuffer(bytes(data), kind).reshape(shape)

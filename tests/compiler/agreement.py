@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -18,13 +19,14 @@ from refoldc.calibrate import calibrate, estimate_targets
 from refoldc.float_export import channels_first, open_session
 from refoldc.fold import fold
 from refoldc.importer import import_proto
-from refoldc.input_spec import encode_tensor
+from refoldc.input_spec import encode_samples, input_slots
 from refoldc.ir import F32, Graph, QGraph
 from refoldc.options import CompileOptions
+from refoldc.ports import apply_ending
 from refoldc.qdq_export import qdq_model
 from refoldc.quantise import quantise
 from refoldc.reference import Reference
-from refoldc.verify_import import from_onnx, to_onnx, verify_import
+from refoldc.verify_import import run_original, verify_import
 
 IMAGES = 16
 COMPARED = 3
@@ -57,10 +59,9 @@ def check(model: onnx.ModelProto, folder: Path, images: F32 | None = None) -> Ag
     """
     folded = fold(import_proto(model, "net"))
     verify_import(model, folded)
-    shape = folded.shapes[folded.input]
     if images is None:
         rng = np.random.default_rng(0)
-        images = rng.standard_normal((IMAGES, *shape), np.float32)
+        images = rng.standard_normal((IMAGES, *folded.sample_shape), np.float32)
     options = CompileOptions(input="tensor")
     calibration = calibrate(folded, images, options)
     graph = quantise(estimate_targets(folded, calibration), calibration, options)
@@ -73,23 +74,41 @@ def _compare(
 ) -> Iterator[tuple[float, float]]:
     reference, device = Reference(graph), EmittedModel(graph, Path(mkdtemp(dir=folder)))
     original, exported = open_session(model), open_session(qdq_model(graph))
-    name, scale = graph.onnx_input, graph.quants[graph.output].scale
     for image in images:
-        received = encode_tensor(image, graph.quants[graph.input])
+        received = encode_samples(image[np.newaxis], input_slots(graph))[0]
         assert_same(reference.trace(received), device.trace(received))
-        real = _softmax(reference.infer(received).logits * scale, graph)
-        batch = image[np.newaxis]
-        repeated = np.repeat(batch, batch_size(original), axis=0)
-        feed = {name: to_onnx(repeated, folded.input_axes)}
-        wanted = from_onnx(original.run([graph.onnx_output], feed)[0], folded)[:1]
-        feed = {name: channels_first(batch)}
-        got = channels_last(exported.run([graph.onnx_output], feed)[0])
-        wanted, got = wanted.reshape(-1), got.reshape(-1)
-        largest = max(float(np.abs(wanted).max()), 1e-6)
-        yield (
-            float(np.abs(real - wanted).max()) / largest,
-            float(np.abs(real - got).max()) / largest,
-        )
+        answer = reference.infer(received).logits
+        np.testing.assert_array_equal(answer, device.infer(received).logits)
+        tensors = graph.split(image[np.newaxis])
+        feed = {name: channels_first(values) for name, values in tensors.items()}
+        repeats = batch_size(original)
+        filled = {name: np.repeat(x, repeats, axis=0) for name, x in tensors.items()}
+        wanted = [y[:1] for y in run_original(original, folded, filled)]
+        got = exported.run([output.onnx for output in graph.outputs], feed)
+        for real, want, qdq in zip(
+            real_outputs(answer, graph), wanted, got, strict=True
+        ):
+            yield _errors(real, want, channels_last(qdq))
+
+
+def real_outputs(answer: NDArray[Any], graph: QGraph) -> Iterator[NDArray[Any]]:
+    """What an answer of the device means, output by output, [1, ...]."""
+    first = 0
+    for output in graph.outputs:
+        shape, quant = graph.shapes[output.tensor], graph.quants[output.tensor]
+        values = answer[first : first + prod(shape)]
+        yield apply_ending((values * quant.scale).reshape(1, *shape), output)
+        first += values.size
+
+
+def _errors(
+    real: NDArray[Any], want: NDArray[Any], got: NDArray[Any]
+) -> tuple[float, float]:
+    largest = max(float(np.abs(want).max()), 1e-6)
+    return (
+        float(np.abs(real.reshape(-1) - want.reshape(-1)).max()) / largest,
+        float(np.abs(real.reshape(-1) - got.reshape(-1)).max()) / largest,
+    )
 
 
 def batch_size(session: InferenceSession) -> int:
@@ -110,10 +129,3 @@ def assert_same(
 def channels_last(batch: NDArray[Any]) -> NDArray[Any]:
     """[N, C, ...] to [N, ..., C]."""
     return np.moveaxis(batch, 1, -1)
-
-
-def _softmax(real: NDArray[Any], graph: QGraph) -> NDArray[Any]:
-    if not graph.softmax:
-        return real
-    exponentials = np.exp(real - real.max())
-    return np.asarray(exponentials / exponentials.sum())

@@ -147,8 +147,7 @@ class EmittedModel:
 
     def infer(self, image: NDArray[Any]) -> Outcome:
         """Run one image."""
-        count = int(np.prod(self.graph.shapes[self.graph.output]))
-        logits = np.zeros(count, np.int32)
+        logits = np.zeros(self.graph.output_count, np.int32)
         data = np.ascontiguousarray(image)
         status = self.runtime.refold_infer(
             self._context,

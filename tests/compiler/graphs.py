@@ -25,6 +25,7 @@ from refoldc.ir import (
     Shape,
 )
 from refoldc.options import CompileOptions
+from refoldc.ports import Input, Output
 from refoldc.quantise import quantise
 
 RELU, RELU6, LINEAR = Bounds(0.0), Bounds(0.0, 6.0), Bounds()
@@ -169,12 +170,10 @@ class GraphBuilder:
         """The graph whose output is the newest tensor."""
         return Graph(
             name="test",
-            input="t0",
-            output=self.last,
+            inputs=(Input("t0"),),
+            outputs=(Output(self.last, self.last),),
             nodes=tuple(self.nodes),
             shapes=dict(self.shapes),
-            onnx_input="t0",
-            onnx_output=self.last,
         )
 
 
@@ -207,7 +206,7 @@ def calibration_images(
     graph: Graph, options: CompileOptions, count: int
 ) -> NDArray[Any]:
     """Pixels or, for tensor input, normal random values."""
-    shape = graph.shapes[graph.input]
+    shape = graph.sample_shape
     if options.for_input(shape).input == "pixels":
         return make_images(shape, count)
     values = np.random.default_rng(0).normal(0, 1, (count, *shape))

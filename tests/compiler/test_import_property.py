@@ -8,10 +8,21 @@ from strategies import onnx_models
 
 from refoldc.fold import fold
 from refoldc.importer import import_proto
-from refoldc.ir import Add, Clamp, Concat, Conv, Dense, Mul, Pick, Pointwise, Pool
+from refoldc.ir import (
+    Add,
+    Clamp,
+    Concat,
+    Conv,
+    Dense,
+    Mul,
+    Pick,
+    Pointwise,
+    Pool,
+    Stored,
+)
 from refoldc.verify_import import TOLERANCE, verify_import
 
-KINDS = (Conv, Dense, Add, Mul, Pool, Concat, Pick, Clamp, Pointwise)
+KINDS = (Conv, Dense, Add, Mul, Pool, Concat, Pick, Clamp, Pointwise, Stored)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

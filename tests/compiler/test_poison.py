@@ -35,13 +35,14 @@ POISON = 0x5A
 def readers(graph: QGraph, tensor: str) -> list[int]:
     """Numbers of the layers that read a tensor; the answer is read at the end."""
     numbers = [i for i, layer in enumerate(graph.layers) if tensor in layer.inputs]
-    return numbers + [len(graph.layers)] * (tensor == graph.output)
+    return numbers + [len(graph.layers)] * (tensor in graph.output_tensors)
 
 
 def dead_bytes(graph: QGraph) -> list[NDArray[np.bool_]]:
     """Which bytes of the arena hold nothing that is read after each layer."""
     layout = plan(graph)
-    written = {graph.input: -1} | {n.output: i for i, n in enumerate(graph.layers)}
+    written = {tensor.name: -1 for tensor in graph.inputs}
+    written |= {layer.output: i for i, layer in enumerate(graph.layers)}
     masks = []
     for step in range(len(graph.layers)):
         dead = np.ones(layout.activation_bytes, np.bool_)

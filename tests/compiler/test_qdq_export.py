@@ -18,11 +18,12 @@ from refoldc.calibrate import calibrate, real_input
 from refoldc.float_export import channels_first, open_session
 from refoldc.fold import fold
 from refoldc.importer import import_model
+from refoldc.input_spec import read_inputs
 from refoldc.ir import QAdd, QConv, QDense, QGraph, QLayer, QPool, Quant
 from refoldc.options import CompileOptions
 from refoldc.qdq_export import qdq_model
 from refoldc.quantise import quantise
-from refoldc.reference import Reference, read_input
+from refoldc.reference import Reference
 
 CIFAR = CompileOptions(mean=(0.4914, 0.4822, 0.4465), std=(0.247, 0.2435, 0.2616))
 NETWORKS = ("resnet20", "mobilenetv2x05")
@@ -193,7 +194,7 @@ def largest_differences(graph: QGraph, image: NDArray[Any]) -> dict[str, int]:
     layers = ExplicitLayers(graph)
     trace = Reference(graph).trace(image)
     tensors = {layer.output: trace[layer.name] for layer in graph.layers}
-    tensors[graph.input] = read_input(graph, image)
+    tensors.update(read_inputs(graph, image))
     results = layers.session().run(layers.outputs, layers.feeds(tensors))
     found = {}
     by_name = {layer.name: layer for layer in graph.layers}
@@ -267,7 +268,7 @@ def test_fetched_layers_are_near_the_reference() -> None:
     model.graph.output.append(info)
     pixels = make_images(graph.shapes["t0"], 1, seed=5)
     options = CompileOptions().for_input(graph.shapes["t0"])
-    feed = {graph.onnx_input: channels_first(real_input(pixels, options))}
+    feed = {graph.input: channels_first(real_input(pixels, options))}
     real = open_session(model).run([first.output], feed)[0][0]
     quant = graph.quants[first.output]
     stored = np.rint(np.moveaxis(real, 0, -1) / quant.scale) + quant.zero_point
@@ -282,5 +283,5 @@ def test_equal_answers(shared: Path) -> None:
     pixels = images["clean"]
     ours = np.array([reference.infer(image).logits.argmax() for image in pixels])
     feed = channels_first(real_input(pixels, CIFAR))
-    logits = open_session(qdq_model(graph)).run(None, {graph.onnx_input: feed})[0]
+    logits = open_session(qdq_model(graph)).run(None, {graph.input: feed})[0]
     assert np.mean(ours == logits.argmax(axis=1)) >= 0.998

@@ -32,8 +32,9 @@ def test_another_output_shape_is_noticed() -> None:
     two = b.conv("x", 2)
     graph = import_proto(b.model(two), "net")
     other = b.model(b.conv("x", 3))
+    output = replace(graph.main, onnx=other.graph.output[0].name)
     with pytest.raises(RuntimeError, match="shape"):
-        verify_import(other, replace(graph, onnx_output=other.graph.output[0].name))
+        verify_import(other, replace(graph, outputs=(output,)))
 
 
 def test_a_model_that_does_not_run() -> None:

@@ -82,19 +82,6 @@ def test_images_run_over_either_line(
     assert all(reply.adapted for reply in replies)
 
 
-def test_layers_are_timed_in_cycles(
-    make_firmware: MakeFirmware, artefact: Artefact, flash: Path
-) -> None:
-    """As many as there are, of the clock that the chip runs at."""
-    with connect(BOARD, make_firmware("wire_uart")) as device:
-        device.begin(FORGE)
-        list(device.run(image.tobytes() for image in make_images(1)))
-        times = device.read_times()
-    assert (facts.Ticks.CYCLES, 240) == (times.kind, times.ticks_per_us)
-    assert len(artefact.manifest.layers) == len(times.layers)
-    assert sum(times.layers) > 0
-
-
 def test_hello_tells_the_state_of_the_board(
     make_firmware: MakeFirmware, artefact: Artefact, flash: Path
 ) -> None:

@@ -33,7 +33,20 @@ class Layer(c.Structure):
         ("out", c.c_uint32),
         ("out_elements", c.c_uint32),
         ("site", c.c_int16),
+        ("out_is_s32", c.c_uint8),
     ]
+
+
+class InputTensor(c.Structure):
+    """refold_input_tensor."""
+
+    _fields_ = [("tensor", c.c_uint32), ("bytes", c.c_uint32)]
+
+
+class OutputTensor(c.Structure):
+    """refold_output_tensor."""
+
+    _fields_ = [("layer", c.c_uint16), ("zero_point", c.c_int8), ("scale", c.c_float)]
 
 
 class Site(c.Structure):
@@ -61,17 +74,16 @@ class Model(c.Structure):
         ("input_kind", c.c_uint8),
         ("input_bytes", c.c_uint32),
         ("input_table", c.POINTER(InputTable)),
-        ("input", c.c_uint32),
+        ("inputs", c.POINTER(InputTensor)),
+        ("input_tensors", c.c_uint8),
         ("layer_count", c.c_uint16),
         ("layers", c.POINTER(Layer)),
         ("site_count", c.c_uint16),
         ("sites", c.POINTER(Site)),
         ("default_sites", c.c_uint8 * SITE_MASK_BYTES),
-        ("output", c.c_uint32),
+        ("outputs", c.POINTER(OutputTensor)),
+        ("output_tensors", c.c_uint8),
         ("output_count", c.c_uint32),
-        ("output_is_s32", c.c_uint8),
-        ("output_zero_point", c.c_int8),
-        ("output_scale", c.c_float),
         ("softmax", c.c_void_p),
         ("activation_bytes", c.c_uint32),
         ("scratch_bytes", c.c_uint32),

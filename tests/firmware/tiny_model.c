@@ -206,20 +206,20 @@ static const refold_dense_params logits = {
 };
 
 static const refold_layer layers[] = {
-    {"conv", refold_run_conv2d, &conv, {0, REFOLD_NO_TENSOR}, 80, 144, 0},
-    {"depthwise", refold_run_dwconv2d, &depthwise, {80, REFOLD_NO_TENSOR}, 224, 144, 1},
-    {"add", refold_run_add, &add, {80, 224}, 80, 144, REFOLD_NO_SITE},
+    {"conv", refold_run_conv2d, &conv, {0, REFOLD_NO_TENSOR}, 80, 144, 0, 0},
+    {"depthwise", refold_run_dwconv2d, &depthwise, {80, REFOLD_NO_TENSOR}, 224, 144, 1, 0},
+    {"add", refold_run_add, &add, {80, 224}, 80, 144, REFOLD_NO_SITE, 0},
     {"max", refold_run_max_pool, &max_pool, {80, REFOLD_NO_TENSOR}, 224, 36,
-     REFOLD_NO_SITE},
+     REFOLD_NO_SITE, 0},
     {"table", refold_run_table, &table, {224, REFOLD_NO_TENSOR}, 224, 36,
-     REFOLD_NO_SITE},
-    {"point", refold_run_conv2d, &point, {224, REFOLD_NO_TENSOR}, 272, 54, 2},
+     REFOLD_NO_SITE, 0},
+    {"point", refold_run_conv2d, &point, {224, REFOLD_NO_TENSOR}, 272, 54, 2, 0},
     {"average", refold_run_avg_pool, &average, {272, REFOLD_NO_TENSOR}, 336, 6,
-     REFOLD_NO_SITE},
+     REFOLD_NO_SITE, 0},
     {"hidden", refold_run_dense, &hidden, {336, REFOLD_NO_TENSOR}, 352, 5,
-     REFOLD_NO_SITE},
+     REFOLD_NO_SITE, 0},
     {"logits", refold_run_dense_s32, &logits, {352, REFOLD_NO_TENSOR}, 368, 3,
-     REFOLD_NO_SITE},
+     REFOLD_NO_SITE, 1},
 };
 
 /* mu0, v0, ep, G, O of the three sites, one after the other. */
@@ -264,6 +264,10 @@ static const refold_site sites[] = {
      offsets + 8, cleans + 8, precisions + 8, fourth_dead},
 };
 
+static const refold_input_tensor inputs[] = {{0, TINY_INPUT_BYTES}};
+static const refold_output_tensor outputs[] = {{8, 0, 0.01f}};
+static const refold_output_tensor int8_outputs[] = {{7, -3, 0.1f}};
+
 const refold_model tiny_model = {
     .abi = REFOLD_ABI,
     .name = "tiny",
@@ -271,16 +275,16 @@ const refold_model tiny_model = {
     .input_kind = REFOLD_INPUT_PIXELS,
     .input_bytes = TINY_INPUT_BYTES,
     .input_table = &input,
-    .input = 0,
+    .inputs = inputs,
+    .input_tensors = 1,
     .layer_count = 9,
     .layers = layers,
     .site_count = 3,
     .sites = sites,
     .default_sites = {0x03},
-    .output = 368,
+    .outputs = outputs,
+    .output_tensors = 1,
     .output_count = TINY_OUTPUTS,
-    .output_is_s32 = 1,
-    .output_scale = 0.01f,
     .activation_bytes = 380,
     .scratch_bytes = 34,
     .site_channels = 14,
@@ -296,15 +300,15 @@ const refold_model tiny_int8_model = {
     .name = "tiny-int8",
     .input_kind = REFOLD_INPUT_TENSOR,
     .input_bytes = TINY_INPUT_BYTES,
-    .input = 0,
+    .inputs = inputs,
+    .input_tensors = 1,
     .layer_count = 8,
     .layers = layers,
     .site_count = 3,
     .sites = sites,
-    .output = 352,
+    .outputs = int8_outputs,
+    .output_tensors = 1,
     .output_count = 5,
-    .output_zero_point = -3,
-    .output_scale = 0.1f,
     .activation_bytes = 380,
     .scratch_bytes = 34,
     .site_channels = 14,

@@ -12,7 +12,10 @@ from refoldc.importers import (  # noqa: F401 - imported for their registrations
     picking,
     pointwise,
     pooling,
+    quantised,
+    repeating,
     reshape,
+    transposed,
 )
 from refoldc.importers.registry import OPERATORS, Importer, unsupported
 

@@ -1,183 +1,31 @@
-"""The state of an import: known values, constants, and the nodes made so far."""
+"""What operators ask for while they are imported, moved to where they need it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
-from refoldc.errors import BadModel, UnsupportedOp
-from refoldc.ir import F32, F64, I64, Conv, Dense, Node, Pads, Pick, Pool, Shape
-from refoldc.verify import check_sizes
-
-NO_PADS: Pads = (0, 0, 0, 0)
-LONGEST_NAME = 1000
-
-
-@dataclass(frozen=True)
-class OnnxNode:
-    """One ONNX node, unpacked.
-
-    ``inputs`` and ``outputs`` keep '' for an omitted optional one.
-    """
-
-    name: str
-    op: str
-    domain: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, Any]
-    proto: onnx.NodeProto = field(repr=False, compare=False)
-
-    @staticmethod
-    def unpack(proto: onnx.NodeProto) -> OnnxNode:
-        """Strings are decoded; a nameless node is called by its first output."""
-        return OnnxNode(
-            name=proto.name or (proto.output[0] if proto.output else "?"),
-            op=proto.op_type,
-            domain=proto.domain,
-            inputs=tuple(proto.input),
-            outputs=tuple(proto.output),
-            attributes={a.name: _attribute(a) for a in proto.attribute},
-            proto=proto,
-        )
-
-    @property
-    def where(self) -> str:
-        """How messages call it."""
-        return f"node '{self.name}' ({self.op})"
-
-    def input(self, index: int) -> str:
-        """Name of an input, '' where it is omitted."""
-        return self.inputs[index] if index < len(self.inputs) else ""
-
-    def flag(self, name: str, default: bool = False) -> bool:
-        """An attribute that ONNX writes as 0 or 1.
-
-        Raises:
-            BadModel: It is another number, which runtimes read differently.
-        """
-        value = self.attributes.get(name, int(default))
-        if value not in (0, 1):
-            raise BadModel(f"{self.where}: {name} is {value}, expected 0 or 1")
-        return bool(value)
-
-    def refuse(self, found: str, remedy: str) -> UnsupportedOp:
-        """The error for a use of this node that refold cannot compile."""
-        return UnsupportedOp(f"{self.where}: {found}; {remedy}")
+from refoldc.errors import BadModel
+from refoldc.importers.emitter import Emitter
+from refoldc.importers.values import (
+    NO_PADS,
+    UNSTORED,
+    VECTOR,
+    Axes,
+    OnnxNode,
+    Value,
+    elements,
+)
+from refoldc.importers.views import LAYOUTS, axis_index, is_whole
+from refoldc.ir import F32, F64, I64, Flatten, Pads, Pick
 
 
-def _attribute(proto: onnx.AttributeProto) -> Any:
-    value = onnx.helper.get_attribute_value(proto)
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
-Axes = tuple[int, ...]
-"""Stored axes in ONNX order."""
-Order = tuple[Shape, Axes]
-"""Dims and axes of a tensor before it was flattened."""
-
-CHANNELS, UNSTORED = 2, 3
-VECTOR: Axes = (0,)
-DEFAULT_AXES: Mapping[int, Axes] = {1: VECTOR, 2: (2, 1), 3: (2, 0, 1)}
-
-
-@dataclass(frozen=True)
-class Value:
-    """An ONNX tensor on its way through the importer.
-
-    Attributes:
-        name: Of the tensor in the float graph.
-        dims: ONNX shape without the batch.
-        order: Of the tensor that a vector was flattened from, where its elements
-            lie in another order here than in ONNX.
-        axes: For each of ``dims`` the stored axis: 0 height, 1 width, 2 channels,
-            or UNSTORED for some of size 1; (0,) for a vector. None stands for
-            (C, H, W), (C, L) or (F,).
-        pads: Zero padding that its Pad node left for the convolution to do.
-        pad_node: Who left it.
-    """
-
-    name: str
-    dims: Shape
-    order: Order | None = None
-    pads: Pads = NO_PADS
-    pad_node: str = ""
-    axes: Axes | None = None
-
-    @property
-    def layout(self) -> Axes:
-        """``axes``, or what stands for them."""
-        return DEFAULT_AXES[len(self.dims)] if self.axes is None else self.axes
-
-    @property
-    def shape(self) -> Shape:
-        """Stored shape: (H, W, C) or (F,)."""
-        if self.layout == VECTOR:
-            return self.dims
-        stored = [1, 1, 1, 1]
-        for size, axis in zip(self.dims, self.layout, strict=True):
-            stored[axis] = size
-        return tuple(stored[:UNSTORED])
-
-    @property
-    def is_image(self) -> bool:
-        """Whether ONNX has it as C, H, W or, in one dimension, as C, L."""
-        wanted = DEFAULT_AXES.get(len(self.dims), VECTOR)
-        return wanted != VECTOR and all(
-            size == 1 or axis == want
-            for size, axis, want in zip(self.dims, self.layout, wanted, strict=True)
-        )
-
-    @property
-    def channels(self) -> int:
-        """How many there are; of a vector, its elements."""
-        return self.shape[-1]
-
-    @property
-    def spatial(self) -> tuple[int, int]:
-        """(H, W) including pending padding."""
-        top, left, bottom, right = self.pads
-        return self.shape[0] + top + bottom, self.shape[1] + left + right
-
-    @property
-    def channel_dim(self) -> int | None:
-        """Which of ``dims`` are the channels."""
-        wanted = 0 if self.layout == VECTOR else CHANNELS
-        return self.layout.index(wanted) if wanted in self.layout else None
-
-    def like(self, channels: int, size: tuple[int, int]) -> Shape:
-        """The ONNX shape of an image laid out as this one."""
-        return tuple((*size, channels, 1)[axis] for axis in self.layout)
-
-
-class Builder:
-    """Collects the float graph while the importer walks the ONNX graph.
-
-    Attributes:
-        opset: Of the default domain.
-        batch: The batch size written in the model, 1 where it is symbolic.
-        constants: Every tensor known at compile time, by ONNX name.
-        values: Every other tensor imported so far, by ONNX name.
-        nodes: Made so far, in execution order.
-        shapes: Channel-last, of every tensor made so far.
-        folded: Elements of the constants that were computed.
-    """
-
-    def __init__(self, opset: int, batch: int) -> None:
-        self.opset = opset
-        self.batch = batch
-        self.constants: dict[str, NDArray[Any]] = {}
-        self.values: dict[str, Value] = {}
-        self.nodes: list[Node] = []
-        self.shapes: dict[str, Shape] = {}
-        self.folded = 0
-        self._names: set[str] = set()
+class Builder(Emitter):
+    """An emitter that gives operators what they ask for, moving it where needed."""
 
     # --- reading ---
 
@@ -191,6 +39,17 @@ class Builder:
 
     def padded_value(self, node: OnnxNode, index: int = 0) -> Value:
         """A computed operand that may still carry padding."""
+        value = self.view(node, index)
+        if len(value.dims) not in LAYOUTS:
+            raise node.refuse(
+                f"its input has {len(value.dims) + 1} axes",
+                "refold computes on the batch and at most three; it only moves "
+                "elements through more",
+            )
+        return self.settled(value)
+
+    def view(self, node: OnnxNode, index: int = 0) -> Value:
+        """A computed operand as it is, perhaps a mere view."""
         name = node.input(index)
         if name in self.values:
             return self.values[name]
@@ -202,14 +61,16 @@ class Builder:
 
     def image(self, node: OnnxNode, *, padded: bool = False) -> Value:
         """Operand 0 as (C, H, W) or (C, L), which has height 1."""
-        value = self.padded_value(node) if padded else self.value(node)
-        if not value.is_image:
+        value = self.view(node)
+        if value.positions is None and value.is_image:
+            value = value if padded else self.without_pads(value)
+            return replace(value, axes=None)
+        if len(value.dims) not in (2, 3):
             raise node.refuse(
-                f"its input has shape {_batched(value.dims)}",
-                "refold compiles it on N x C x H x W and N x C x L tensors only, "
-                "which it stores channels last: export the model channels-first",
+                f"its input has {len(value.dims) + 1} axes",
+                "refold compiles it on N x C x H x W and N x C x L tensors only",
             )
-        return replace(value, axes=None)
+        return self.settled(self.without_pads(value), LAYOUTS[len(value.dims)][:1])
 
     def is_constant(self, name: str) -> bool:
         """Whether a tensor is known at compile time."""
@@ -252,38 +113,18 @@ class Builder:
             )
         return array
 
-    # --- making ---
+    def given_scale(self, node: OnnxNode, index: int, channels: int) -> F64 | None:
+        """Of weights that the model has in int8, if it fits the output channels."""
+        name = node.input(index)
+        scale = self.weight_scales.get(name)
+        fits = scale is not None and scale.size in (1, channels)
+        if fits and node.attributes.get("alpha", 1.0) == 1.0:
+            return scale
+        if name in self.weight_scales:
+            self.ignored[node.name] = "its weights are not symmetric int8 a channel"
+        return None
 
-    def emit(self, node: Node, output: str, dims: Shape, **value: Any) -> None:
-        """Append a node; its tensor stands for the ONNX tensor ``output``."""
-        result = Value(node.output, dims, **value)
-        if min(result.shape, default=1) < 1:
-            raise BadModel(
-                f"node '{node.name}' produces an empty tensor {_batched(dims)}: the "
-                "input is too small for this network"
-            )
-        sizes = (*_sizes(node), *(result.shape if len(dims) == 3 else ()))
-        check_sizes(f"node '{node.name}'", sizes, result.shape)
-        _check_finite(node)
-        self.nodes.append(node)
-        self.shapes[node.output] = result.shape
-        self.values[output] = result
-
-    def node_name(self, node: OnnxNode) -> str:
-        """A name for a float node, unique within the graph.
-
-        It names a member of golden.npz: zip archives end names at a NUL and hold
-        up to 64 KiB of them.
-        """
-        return self._unique(node.name.replace("\0", "_")[:LONGEST_NAME])
-
-    def _unique(self, base: str) -> str:
-        name, count = base, 1
-        while name in self._names:
-            count += 1
-            name = f"{base}#{count}"
-        self._names.add(name)
-        return name
+    # --- moving ---
 
     def pick(
         self,
@@ -305,7 +146,12 @@ class Builder:
             output: Which of the node's; the first one by default.
         """
         output = output or node.outputs[0]
-        value = self.in_order(value)
+        if len(value.dims) not in LAYOUTS:
+            self.values[output] = _taken(node, value, index)
+            return
+        value = self.in_order(self.settled(value))
+        if any(value.layout[dim] == UNSTORED for dim in index):
+            value = self.settled(value, LAYOUTS[len(value.dims)])
         if not index:
             self.values[output] = value
             return
@@ -331,28 +177,8 @@ class Builder:
         }
         name = output or f"{value.name}:padded{'_'.join(map(str, value.pads))}"
         if name not in self.shapes:
-            self._emit_pick(self._unique(value.pad_node), plain, index, name, 0.0)
+            self._emit_pick(self.unique(value.pad_node), plain, index, name, 0.0)
         return self.values[name]
-
-    def unflatten(self, node: OnnxNode, value: Value, dims: Shape) -> None:
-        """Let the node's output be a vector seen as C, H, W or C, L."""
-        value = self.in_order(value)
-        made = Value("", dims)
-        stored = np.arange(value.dims[0]).reshape(dims)
-        moved = stored.transpose(np.argsort(made.layout)).reshape(-1)
-        output = node.outputs[0]
-        if not np.array_equal(moved, stored.reshape(-1)):
-            permuted = f"{output}:permuted"
-            self._emit_pick(self.node_name(node), value, {0: moved}, permuted, 0.0)
-            value = self.values[permuted]
-        view = Pick(
-            name=self.node_name(node),
-            inputs=(value.name,),
-            output=output,
-            onnx_nodes=(node.name,),
-            index=tuple(np.arange(size) for size in made.shape),
-        )
-        self.emit(view, output, dims)
 
     def in_order(self, value: Value) -> Value:
         """``value`` with its elements in ONNX's order."""
@@ -365,8 +191,91 @@ class Builder:
         name = f"{value.name}:ordered"
         if name not in self.shapes:
             plain = replace(value, order=None)
-            self._emit_pick(self._unique(name), plain, index, name, 0.0)
+            self._emit_pick(self.unique(name), plain, index, name, 0.0)
         return self.values[name]
+
+    def settled(self, value: Value, layouts: Sequence[Axes] = ()) -> Value:
+        """``value`` in one of these layouts: the first that moves nothing, if any.
+
+        Args:
+            value: Without pending padding where its layout has to change.
+            layouts: Of as many axes as it has; empty leaves one that has a layout.
+        """
+        if value.positions is None and (not layouts or value.layout in layouts):
+            return value
+        layouts = layouts or LAYOUTS[len(value.dims)]
+        places, stored = value.places(), value.stored_shape
+        views = [axis_index(places, stored, axes) for axes in layouts]
+        for axes, index in zip(layouts, views, strict=True):
+            if index is not None and is_whole(index, stored):
+                return Value(value.name, value.dims, axes=axes)
+        key = (value.name, places.tobytes(), value.dims, tuple(layouts))
+        if key not in self.moved:
+            self.moved[key] = self._moved(value, layouts, views)
+        return self.moved[key]
+
+    def _moved(
+        self, view: Value, layouts: Sequence[Axes], views: Sequence[list[I64] | None]
+    ) -> Value:
+        places = view.places()
+        for axes, index in zip(layouts, views, strict=True):
+            if index is not None:
+                return self._copy(view, view.name, index, view.dims, axes)
+        flat = self.flat(view)
+        ways = [
+            places.transpose(np.argsort(axes, kind="stable")).reshape(-1)
+            for axes in layouts
+        ]
+        kept = [is_whole([way], (flat.dims[0],)) for way in ways]
+        choice = kept.index(True) if any(kept) else 0
+        if not any(kept):
+            flat = self._copy(view, flat.name, ways[0:1], (ways[0].size,), VECTOR)
+        if layouts[choice] == VECTOR:
+            return flat
+        made = Value("", view.dims, axes=layouts[choice])
+        whole = [np.arange(size) for size in made.shape]
+        axes = layouts[choice]
+        return self._copy(view, flat.name, whole, view.dims, axes, view=True)
+
+    def flat(self, value: Value) -> Value:
+        """All that is stored, as a vector in stored order."""
+        stored = value.stored_shape
+        name = f"{value.name}:flat"
+        if len(stored) == 1:
+            return Value(value.name, stored)
+        if name not in self.values:
+            node = value.view_node or name
+            made = Flatten(
+                name=self.unique(node),
+                inputs=(value.name,),
+                output=name,
+                onnx_nodes=(node,),
+            )
+            self.emit(made, name, (elements(stored),))
+        return self.values[name]
+
+    def _copy(
+        self,
+        value: Value,
+        source: str,
+        index: Sequence[I64],
+        dims: tuple[int, ...],
+        axes: Axes,
+        *,
+        view: bool = False,
+    ) -> Value:
+        """A new tensor read from ``source`` position by position."""
+        name = self.unique(value.view_node or f"{source}:moved")
+        made = Pick(
+            name=name,
+            inputs=(source,),
+            output=f"{source}:moved{len(self.nodes)}",
+            onnx_nodes=(value.view_node or name,),
+            index=tuple(index),
+            view=view,
+        )
+        self.emit(made, made.output, dims, axes=axes)
+        return self.values[made.output]
 
     def _emit_pick(
         self,
@@ -376,11 +285,6 @@ class Builder:
         output: str,
         fill: float,
     ) -> None:
-        if any(value.layout[dim] == UNSTORED for dim in index):
-            raise UnsupportedOp(
-                f"node '{name}': lengthens an axis of one element that Unsqueeze or "
-                "Reshape made: give the tensor at most three axes behind the batch"
-            )
         stored = [np.arange(size) for size in value.shape]
         for dim, positions in index.items():
             stored[value.layout[dim]] = positions
@@ -395,56 +299,12 @@ class Builder:
         )
         self.emit(made, output, dims, axes=value.axes)
 
-    def alias(self, node: OnnxNode, value: Value) -> None:
-        """Let the node's output stand for a tensor that exists already."""
-        self.values[node.outputs[0]] = value
 
-
-def _sizes(node: Node) -> tuple[int, ...]:
-    """What the firmware keeps of a node besides its tensors' shapes."""
-    if isinstance(node, Conv):
-        return *node.weights.shape, *node.stride, *node.dilation, *node.pads
-    if isinstance(node, Pool):
-        return *node.kernel, *node.stride, *node.pads
-    return node.weights.shape if isinstance(node, Dense) else ()
-
-
-def _check_finite(node: Node) -> None:
-    """Attributes and constants merged into finite weights may make them infinite."""
-    if not isinstance(node, (Conv, Dense)):
-        return
-    if not (np.isfinite(node.weights).all() and np.isfinite(node.bias).all()):
-        raise BadModel(
-            f"node '{node.name}': its weights or bias become NaN or infinite with "
-            f"what {' and '.join(node.onnx_nodes)} applies to them; the file is damaged"
-        )
-
-
-def per_channel(node: OnnxNode, array: NDArray[Any], channels: int, what: str) -> F64:
-    """Check and widen a vector with one number a channel."""
-    if array.shape != (channels,):
-        raise BadModel(
-            f"{node.where}: its {what} has shape {list(array.shape)}, expected "
-            f"[{channels}]: the model contradicts itself"
-        )
-    return array.astype(np.float64)
-
-
-def reorder(array: NDArray[Any], order: Order | None) -> NDArray[Any]:
-    """Bring the last axis from ONNX's order to the stored one."""
-    if order is None:
-        return array
-    dims, axes = order
-    lead = array.ndim - 1
-    split = array.reshape(*array.shape[:-1], *dims)
-    moved = split.transpose(*range(lead), *(lead + i for i in np.argsort(axes)))
-    return np.ascontiguousarray(moved).reshape(array.shape)
-
-
-def elements(dims: Sequence[int]) -> int:
-    """How many numbers a tensor of these dimensions holds."""
-    return math.prod(dims)
-
-
-def _batched(dims: Shape) -> str:
-    return " x ".join(["N", *map(str, dims)])
+def _taken(node: OnnxNode, value: Value, index: Mapping[int, I64]) -> Value:
+    """Positions of a view of many axes, which stays a view."""
+    positions = value.places()
+    for axis, taken in index.items():
+        if (taken < 0).any():
+            raise node.refuse("pads a tensor of many axes", "pad it before reshaping")
+        positions = positions.take(taken, axis)
+    return value.seen_as(positions, node)

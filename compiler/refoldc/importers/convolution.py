@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, OnnxNode, Value, per_channel, reorder
+from refoldc.importers.builder import Builder
 from refoldc.importers.geometry import window
 from refoldc.importers.registry import operator
+from refoldc.importers.values import OnnxNode, Value, per_channel, reorder
 from refoldc.ir import F32, BatchNorm, Conv, Pads
 
 
@@ -41,6 +42,7 @@ def import_conv(builder: Builder, node: OnnxNode) -> None:
         dilation=frame.dilation,
         pads=_sum(value.pads, frame.pads),
         groups=groups,
+        given_scale=builder.given_scale(node, 1, channels),
     )
     dims = value.like(channels, frame.output(value.spatial))
     builder.emit(conv, node.outputs[0], dims, axes=value.axes)

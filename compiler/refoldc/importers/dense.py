@@ -1,13 +1,15 @@
-"""Gemm and MatMul with constant weights."""
+"""Gemm and MatMul with constant weights, also at each position of a sequence."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, OnnxNode, reorder
+from refoldc.importers.builder import Builder
 from refoldc.importers.registry import operator
-from refoldc.ir import F32, Dense
+from refoldc.importers.values import CHANNELS, OnnxNode, Value, reorder
+from refoldc.importers.views import LAYOUTS
+from refoldc.ir import F32, Conv, Dense
 
 
 @operator("Gemm")
@@ -37,18 +39,62 @@ def import_gemm(builder: Builder, node: OnnxNode) -> None:
 
 @operator("MatMul")
 def import_matmul(builder: Builder, node: OnnxNode) -> None:
-    """x @ B; an Add of a constant behind it becomes the bias."""
-    weights = _matrix(builder, node).T
-    _emit(builder, node, weights, np.zeros(weights.shape[0], np.float32))
+    """By constant weights; on a sequence, the same product at each position."""
+    left = builder.is_constant(node.input(0))
+    value = builder.settled(builder.value(node, int(left)))
+    weights = _matrix(builder, node, int(not left))
+    if len(value.dims) > 1:
+        _at_each_position(builder, node, value, weights if left else weights.T, left)
+    elif left:
+        raise node.refuse(
+            "multiplies a matrix by a batch of vectors",
+            "expected the constant second: export x @ w",
+        )
+    else:
+        _emit(builder, node, weights.T, np.zeros(weights.shape[1], np.float32))
 
 
-def _matrix(builder: Builder, node: OnnxNode) -> F32:
-    if node.input(1) in builder.values:
+def _at_each_position(
+    builder: Builder, node: OnnxNode, value: Value, weights: F32, left: bool
+) -> None:
+    """A 1x1 convolution over the axis that is summed over; weights [OUT, IN]."""
+    dim = len(value.dims) - (2 if left else 1)
+    if value.layout[dim] != CHANNELS:
+        ways = [axes for axes in LAYOUTS[len(value.dims)] if axes[dim] == CHANNELS]
+        ways = ways or [(0, 2, 1)]  # W @ x on three axes
+        value = builder.settled(value, ways)
+    outputs, inputs = weights.shape
+    _check_inputs(node, inputs, value.dims[dim])
+    conv = Conv(
+        name=builder.node_name(node),
+        inputs=(value.name,),
+        output=node.outputs[0],
+        onnx_nodes=(node.name,),
+        weights=np.ascontiguousarray(weights.reshape(outputs, 1, 1, inputs)),
+        bias=np.zeros(outputs, np.float32),
+        given_scale=builder.given_scale(node, int(not left), outputs),
+    )
+    dims = (*value.dims[:dim], outputs, *value.dims[dim + 1 :])
+    builder.emit(conv, conv.output, dims, axes=value.axes)
+
+
+def _check_inputs(node: OnnxNode, inputs: int, found: int) -> None:
+    if inputs != found:
+        raise BadModel(
+            f"{node.where}: weights for {inputs} inputs, but its input has {found}: "
+            "the model contradicts itself"
+        )
+
+
+def _matrix(builder: Builder, node: OnnxNode, index: int = 1) -> F32:
+    if node.input(index) in builder.values:
         raise node.refuse(
             "multiplies two computed tensors",
             "refold compiles products with constant weights only",
         )
-    weights = builder.weights(node, 1, "weight matrix")
+    weights = builder.weights(node, index, "weight matrix")
+    while weights.ndim > 2 and len(weights) == 1:
+        weights = weights[0]
     if weights.ndim != 2:
         raise node.refuse(
             f"its weights have shape {list(weights.shape)}", "expected a matrix"
@@ -65,11 +111,7 @@ def _emit(builder: Builder, node: OnnxNode, weights: F32, bias: F32) -> None:
             "flatten it to batch x features first",
         )
     outputs, inputs = weights.shape
-    if inputs != value.dims[0]:
-        raise BadModel(
-            f"{node.where}: weights for {inputs} inputs, but its input has "
-            f"{value.dims[0]}: the model contradicts itself"
-        )
+    _check_inputs(node, inputs, value.dims[0])
     dense = Dense(
         name=builder.node_name(node),
         inputs=(value.name,),
@@ -77,5 +119,6 @@ def _emit(builder: Builder, node: OnnxNode, weights: F32, bias: F32) -> None:
         onnx_nodes=(node.name,),
         weights=np.ascontiguousarray(reorder(weights, value.order), np.float32),
         bias=bias.astype(np.float32),
+        given_scale=builder.given_scale(node, 1, outputs),
     )
     builder.emit(dense, node.outputs[0], (outputs,))

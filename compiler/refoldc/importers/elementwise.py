@@ -1,21 +1,24 @@
-"""Operators that keep the shape: clamps, softmax and pass-throughs."""
+"""Operators that keep the shape: clamps, pass-throughs, and last operators."""
 
 from __future__ import annotations
 
 import numpy as np
+import onnx
 
 from refoldc.errors import BadModel
 from refoldc.formula import Call, X, constant
-from refoldc.importers.builder import Builder, OnnxNode, elements
+from refoldc.importers.builder import Builder
 from refoldc.importers.pointwise import apply
 from refoldc.importers.registry import operator
-from refoldc.ir import Bounds, Clamp, Softmax
+from refoldc.importers.values import UNSTORED, VECTOR, OnnxNode, Value, elements
+from refoldc.ir import Bounds, Clamp, Final
+from refoldc.ports import Ending
 
 
 @operator("Identity")
 def import_identity(builder: Builder, node: OnnxNode) -> None:
     """Nothing; constants behind one were followed before."""
-    builder.alias(node, builder.padded_value(node))
+    builder.alias(node, builder.view(node))
 
 
 @operator("Dropout")
@@ -26,7 +29,18 @@ def import_dropout(builder: Builder, node: OnnxNode) -> None:
         raise node.refuse(
             "is in training mode", "call model.eval() before exporting the model"
         )
-    builder.alias(node, builder.padded_value(node))
+    builder.alias(node, builder.view(node))
+
+
+@operator("Cast")
+def import_cast(builder: Builder, node: OnnxNode) -> None:
+    """Nothing, from float to float."""
+    if node.attributes.get("to") != onnx.TensorProto.FLOAT:
+        raise node.refuse(
+            "makes a computed tensor another type than float32",
+            "refold computes in int8: export the model in float32 throughout",
+        )
+    builder.alias(node, builder.view(node))
 
 
 @operator("Relu")
@@ -77,24 +91,53 @@ def _clamp(builder: Builder, node: OnnxNode, bounds: Bounds) -> None:
     builder.emit(clamp, node.outputs[0], value.dims, order=value.order, axes=value.axes)
 
 
-@operator("Softmax")
+@operator("Softmax", "LogSoftmax")
 def import_softmax(builder: Builder, node: OnnxNode) -> None:
-    """At the end only, over the channels: reports apply it."""
-    value = builder.value(node)
-    rank = len(value.dims) + 1
-    default = 1 if builder.opset < 13 else -1
-    axis = int(node.attributes.get("axis", default)) % rank
-    if axis == 0 or value.dims[axis - 1] != elements(value.dims):
+    """At the end only, along one axis: reports apply it."""
+    value = builder.ordered(node)
+    old = builder.opset < 13
+    axis = _axis(node, value, 1 if old else -1)
+    normalised = value.dims[axis:] if old else (value.dims[axis],)
+    longest = axis + normalised.index(max(normalised))
+    if old and elements(normalised) != value.dims[longest]:
         raise node.refuse(
-            f"works along axis {axis} of {list(value.dims)}",
-            "refold computes a softmax over the classes of one vector",
+            f"normalises the {elements(normalised)} elements from axis {axis + 1} on",
+            "refold computes it along one axis: export with opset_version=13 or later",
         )
-    softmax = Softmax(
+    _final(builder, node, value, longest)
+
+
+@operator("ArgMax")
+def import_arg_max(builder: Builder, node: OnnxNode) -> None:
+    """At the end only: the device answers with the scores; ties to the lowest."""
+    if node.flag("select_last_index"):
+        raise node.refuse("prefers the last of equal scores", "export without it")
+    value = builder.ordered(node)
+    _final(builder, node, value, _axis(node, value, 0))
+
+
+def _axis(node: OnnxNode, value: Value, default: int) -> int:
+    """Which of ``value.dims`` the node's axis is."""
+    axis = int(node.attributes.get("axis", default)) % (len(value.dims) + 1)
+    if axis == 0:
+        raise node.refuse("works along the batch", "refold keeps the batch apart")
+    return axis - 1
+
+
+def _final(builder: Builder, node: OnnxNode, value: Value, dim: int) -> None:
+    stored = value.layout[dim]
+    if stored == UNSTORED:
+        raise node.refuse(
+            f"works along an axis of one element of {list(value.dims)}",
+            "it computes a constant: end the model before it",
+        )
+    kind: Ending = node.op  # type: ignore[assignment]  # the names registered above
+    final = Final(
         name=builder.node_name(node),
         inputs=(value.name,),
         output=node.outputs[0],
         onnx_nodes=(node.name,),
+        kind=kind,
+        axis=-1 if value.layout == VECTOR else stored,
     )
-    builder.emit(
-        softmax, node.outputs[0], value.dims, order=value.order, axes=value.axes
-    )
+    builder.emit(final, node.outputs[0], value.dims, axes=value.axes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import OnnxNode
+from refoldc.importers.values import OnnxNode
 from refoldc.ir import Pads
 
 Pair = tuple[int, int]
@@ -73,9 +73,9 @@ def window(node: OnnxNode, size: Pair, kernel: Pair | None = None) -> Window:
         UnsupportedOp: Not two-dimensional, or negative pads.
         BadModel: The attributes contradict each other.
     """
-    kernel = _pair(node, "kernel_shape", kernel)
-    stride = _pair(node, "strides", (1, 1))
-    dilation = _pair(node, "dilations", (1, 1))
+    kernel = pair(node, "kernel_shape", kernel)
+    stride = pair(node, "strides", (1, 1))
+    dilation = pair(node, "dilations", (1, 1))
     if min(*kernel, *stride, *dilation) < 1:
         raise BadModel(f"{node.where}: kernel, strides and dilations must be positive")
     plain = Window(kernel, stride, dilation, (0, 0, 0, 0))
@@ -83,12 +83,18 @@ def window(node: OnnxNode, size: Pair, kernel: Pair | None = None) -> Window:
     return Window(kernel, stride, dilation, pads, node.flag("ceil_mode"))
 
 
-def _pair(node: OnnxNode, name: str, default: Pair | None) -> Pair:
+def pair(node: OnnxNode, name: str, default: Pair | None) -> Pair:
+    """An attribute of one number an axis; one dimension has height 1.
+
+    Raises:
+        BadModel: It is missing.
+        UnsupportedOp: It has more than two numbers.
+    """
     values = node.attributes.get(name, default)
     if values is None:
         raise BadModel(f"{node.where} has no {name}: the model is incomplete")
-    if len(values) == 1:  # one dimension: height 1
-        return 1, int(values[0])
+    if len(values) == 1:
+        return default[0] if default else 1, int(values[0])
     if len(values) != 2:
         raise node.refuse(
             f"{name} is {list(values)}",

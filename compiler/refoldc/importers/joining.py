@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from refoldc.importers.builder import UNSTORED, Builder, OnnxNode, Value
+from refoldc.importers.builder import Builder
 from refoldc.importers.registry import operator
+from refoldc.importers.values import UNSTORED, VECTOR, OnnxNode, Value
+from refoldc.importers.views import LAYOUTS
 from refoldc.ir import MAX_INPUTS, Concat
 
 
@@ -19,16 +21,22 @@ def import_concat(builder: Builder, node: OnnxNode) -> None:
             f"joins {[list(v.dims) for v in values]} along axis {axis}",
             "refold keeps the batch apart, and joins tensors that differ in one axis",
         )
-    layout = values[0].layout
-    if any(v.layout != layout for v in values) or layout[axis - 1] == UNSTORED:
-        raise node.refuse(
-            "joins tensors that are laid out in different ways",
-            "export the model channels-first throughout",
-        )
+    values = _alike(builder, values, axis - 1)
     while len(values) > MAX_INPUTS:
         first = _join(builder, node, values[:MAX_INPUTS], axis - 1, inner=True)
         values = [first, *values[MAX_INPUTS:]]
     _join(builder, node, values, axis - 1)
+
+
+def _alike(builder: Builder, values: list[Value], axis: int) -> list[Value]:
+    """The tensors in one layout, in which ``axis`` is stored."""
+    layout = values[0].layout
+    if all(value.layout == layout for value in values) and layout[axis] != UNSTORED:
+        return values
+    rank = len(values[0].dims)
+    full = (v.layout for v in values if rank == 1 or UNSTORED not in v.layout)
+    common = VECTOR if rank == 1 else next(full, LAYOUTS[rank][0])
+    return [builder.settled(value, (common,)) for value in values]
 
 
 def _join(

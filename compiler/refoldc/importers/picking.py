@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import Builder, OnnxNode, Value
+from refoldc.importers.builder import Builder
 from refoldc.importers.registry import operator
+from refoldc.importers.values import OnnxNode, Value
 from refoldc.ir import I64
 
 PADDING = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
@@ -81,7 +82,7 @@ def _pad_amounts(
 @operator("Slice")
 def import_slice(builder: Builder, node: OnnxNode) -> None:
     """Any axes but the batch, any step."""
-    value = builder.value(node)
+    value = builder.without_pads(builder.view(node))
     rank = len(value.dims) + 1
     old = builder.opset < 10
     starts = _integers(builder, node, 1, "starts", attribute=old) or []
@@ -111,7 +112,7 @@ def _bounds(start: int, end: int, step: int, size: int) -> slice:
 @operator("Split")
 def import_split(builder: Builder, node: OnnxNode) -> None:
     """Each output is a range of one axis."""
-    value = builder.value(node)
+    value = builder.without_pads(builder.view(node))
     axis = int(node.attributes.get("axis", 0)) % (len(value.dims) + 1)
     if axis == 0:
         raise node.refuse("splits the batch", "refold keeps the batch apart")
@@ -133,7 +134,7 @@ def import_split(builder: Builder, node: OnnxNode) -> None:
 @operator("Gather")
 def import_gather(builder: Builder, node: OnnxNode) -> None:
     """Positions known at compile time, along any axis but the batch."""
-    value = builder.value(node)
+    value = builder.without_pads(builder.view(node))
     axis = int(node.attributes.get("axis", 0)) % (len(value.dims) + 1)
     positions = builder.constant(node, 1, "indices")
     if axis == 0 or positions is None or positions.ndim != 1:

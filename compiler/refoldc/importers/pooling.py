@@ -6,16 +6,12 @@ from dataclasses import replace
 from typing import Literal
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import (
-    CHANNELS,
-    NO_PADS,
-    VECTOR,
-    Builder,
-    OnnxNode,
-    Value,
-)
+from refoldc.formula import Call, X, constant
+from refoldc.importers.builder import Builder
 from refoldc.importers.geometry import Window, window
+from refoldc.importers.pointwise import apply
 from refoldc.importers.registry import operator
+from refoldc.importers.values import CHANNELS, NO_PADS, VECTOR, OnnxNode, Value
 from refoldc.ir import Pads, Pool
 
 
@@ -53,30 +49,60 @@ def import_global_max_pool(builder: Builder, node: OnnxNode) -> None:
     _emit(builder, node, value, "max", _whole(value))
 
 
-@operator("ReduceMean")
-def import_reduce_mean(builder: Builder, node: OnnxNode) -> None:
-    """Over height, width or both, with or without those axes kept."""
+@operator("ReduceMean", "ReduceMax", "ReduceSum")
+def import_reduce(builder: Builder, node: OnnxNode) -> None:
+    """Over one or two axes, with or without those axes kept."""
     value = builder.value(node)
-    axes = node.attributes.get("axes")
-    if axes is None:
-        given = builder.constant(node, 1, "axes")
-        axes = [] if given is None else given.reshape(-1)
-    dims = {int(a) % (len(value.dims) + 1) - 1 for a in axes}
-    stored = {value.layout[d] for d in dims if d >= 0 and value.dims[d] > 1}
-    if -1 in dims or not dims or CHANNELS in stored or value.layout == VECTOR:
-        raise node.refuse(
-            f"averages over axes {[int(a) for a in axes]}",
-            "refold compiles means over height and width",
-        )
+    dims = _reduced(builder, node, value)
+    value = _off_channels(builder, node, value, dims)
+    stored = {value.layout[d] for d in dims if value.dims[d] > 1}
     height, width = (n if i in stored else 1 for i, n in enumerate(value.spatial))
     frame = Window((height, width), (1, 1), (1, 1), NO_PADS)
-    _emit(builder, node, value, "average", frame)
+    kind: Literal["max", "average"] = "max" if node.op == "ReduceMax" else "average"
+    source = node
+    if node.op == "ReduceSum":
+        source = replace(node, outputs=(f"{node.outputs[0]}:mean",))
+    _emit(builder, source, value, kind, frame)
+    if node.op == "ReduceSum":
+        mean = replace(node, inputs=source.outputs)
+        apply(builder, mean, Call("Mul", (X, constant(height * width))))
     if not node.flag("keepdims", default=True):
         made = builder.values[node.outputs[0]]
         kept = [i for i in range(len(made.dims)) if i not in dims]
         left = tuple(made.dims[i] for i in kept)
         axes_left = tuple(made.layout[i] for i in kept)
         builder.alias(node, replace(made, dims=left, axes=axes_left))
+
+
+def _reduced(builder: Builder, node: OnnxNode, value: Value) -> set[int]:
+    """Which of ``value.dims``: an attribute in older opsets, then an input."""
+    axes = node.attributes.get("axes")
+    if axes is None:
+        given = builder.constant(node, 1, "axes")
+        axes = [] if given is None else given.reshape(-1)
+    dims = {int(a) % (len(value.dims) + 1) - 1 for a in axes}
+    longer = [d for d, n in enumerate(value.dims) if n > 1]
+    if -1 in dims or not dims or value.layout == VECTOR or dims.issuperset(longer):
+        raise node.refuse(
+            f"reduces the axes {[int(a) for a in axes]} of {['N', *value.dims]}",
+            "refold keeps the batch and at least one axis: reduce fewer",
+        )
+    return dims
+
+
+def _off_channels(
+    builder: Builder, node: OnnxNode, value: Value, dims: set[int]
+) -> Value:
+    """``value`` so that what is reduced is not stored as channels."""
+    stored = {value.layout[d] for d in dims if value.dims[d] > 1}
+    if CHANNELS not in stored:
+        return value
+    kept = max(set(range(len(value.dims))) - dims, key=lambda d: value.dims[d])
+    others = iter((0, 1) if len(value.dims) > 2 else (1,))
+    axes = tuple(
+        CHANNELS if d == kept else next(others) for d in range(len(value.dims))
+    )
+    return builder.settled(value, (axes,))
 
 
 def _window(node: OnnxNode, value: Value) -> Window:

@@ -7,23 +7,23 @@ from dataclasses import replace
 import numpy as np
 
 from refoldc.errors import BadModel
-from refoldc.importers.builder import (
+from refoldc.importers.builder import Builder
+from refoldc.importers.registry import operator
+from refoldc.importers.values import (
     DEFAULT_AXES,
     UNSTORED,
     VECTOR,
-    Builder,
     OnnxNode,
     Value,
     elements,
 )
-from refoldc.importers.registry import operator
 from refoldc.ir import Flatten, Shape
 
 
 @operator("Flatten")
 def import_flatten(builder: Builder, node: OnnxNode) -> None:
     """All axes but the batch become one."""
-    value = builder.value(node)
+    value = _view(builder, node)
     axis = int(node.attributes.get("axis", 1))
     if axis % (len(value.dims) + 1) != 1:
         raise node.refuse(
@@ -34,8 +34,8 @@ def import_flatten(builder: Builder, node: OnnxNode) -> None:
 
 @operator("Reshape")
 def import_reshape(builder: Builder, node: OnnxNode) -> None:
-    """To at most three axes behind the batch; free where only axes of 1 change."""
-    value = builder.value(node)
+    """Free where elements keep their places, else moved where they are read."""
+    value = _view(builder, node)
     given = builder.constant(node, 1, "target shape")
     if given is None:
         raise BadModel(f"{node.where} has no target shape: the model is incomplete")
@@ -43,19 +43,25 @@ def import_reshape(builder: Builder, node: OnnxNode) -> None:
     target = _resolve(builder, node, value, given.reshape(-1).tolist(), zero_copies)
     if target == value.dims:
         builder.alias(node, value)
-    elif _longer(target) == _longer(value.dims) and len(target) > 1:
-        _relabel(builder, node, value, target)
-    elif len(target) in DEFAULT_AXES:
-        if len(target) == 1:
-            flatten(builder, node, value)
-        else:
-            flat = flattened(builder, node, value, f"{node.outputs[0]}:flat")
-            builder.unflatten(node, flat, target)
     else:
-        raise node.refuse(
-            f"reshapes {list(value.dims)} to {given.tolist()}",
-            "refold compiles reshapes to at most batch and three axes",
-        )
+        reshape(builder, node, value, target)
+
+
+def reshape(builder: Builder, node: OnnxNode, value: Value, dims: Shape) -> None:
+    """Let the node's output be ``value`` in another shape."""
+    simple = value.positions is None and value.layout != VECTOR
+    if simple and len(dims) == 1:
+        flatten(builder, node, value)
+    elif simple and len(dims) in DEFAULT_AXES and _longer(dims) == _longer(value.dims):
+        longer = (a for n, a in zip(value.dims, value.layout, strict=True) if n > 1)
+        axes = tuple(next(longer) if n > 1 else UNSTORED for n in dims)
+        builder.alias(node, replace(value, dims=dims, axes=axes))
+    else:
+        builder.alias(node, value.seen_as(value.places().reshape(dims), node))
+
+
+def _view(builder: Builder, node: OnnxNode) -> Value:
+    return builder.without_pads(builder.view(node))
 
 
 def _longer(dims: Shape) -> list[int]:
@@ -91,7 +97,7 @@ def _resolve(
 @operator("Shape")
 def import_shape(builder: Builder, node: OnnxNode) -> None:
     """A constant, since every shape is known once the batch is one image."""
-    value = builder.value(node)
+    value = _view(builder, node)
     start, end = node.attributes.get("start", 0), node.attributes.get("end")
     dims = np.array((1, *value.dims), np.int64)
     builder.constants[node.outputs[0]] = dims[start:end]
@@ -100,7 +106,7 @@ def import_shape(builder: Builder, node: OnnxNode) -> None:
 @operator("Squeeze", "Unsqueeze")
 def import_squeeze(builder: Builder, node: OnnxNode) -> None:
     """Axes of one element come and go."""
-    value = builder.value(node)
+    value = _view(builder, node)
     if builder.opset < 13:
         axes = node.attributes.get("axes")
     else:
@@ -119,56 +125,42 @@ def import_squeeze(builder: Builder, node: OnnxNode) -> None:
             raise node.refuse(
                 f"removes axes {gone} of {dims}", "refold keeps the batch apart"
             )
-    _relabel(builder, node, value, tuple(target[1:]))
+    reshape(builder, node, value, tuple(target[1:]))
 
 
 @operator("Transpose")
 def import_transpose(builder: Builder, node: OnnxNode) -> None:
     """Another view of the stored tensor, which itself stays channels last."""
-    value = builder.value(node)
+    value = _view(builder, node)
     rank = len(value.dims) + 1
     perm = list(node.attributes.get("perm", range(rank)[::-1]))
     if perm[0] != 0:
         raise node.refuse("moves the batch", "refold keeps the batch apart")
-    value = builder.in_order(value)
+    if value.positions is not None or value.order is not None:
+        moved = value.places().transpose([p - 1 for p in perm[1:]])
+        builder.alias(node, value.seen_as(moved, node))
+        return
     dims = tuple(value.dims[p - 1] for p in perm[1:])
     axes = tuple(value.layout[p - 1] for p in perm[1:])
     builder.alias(node, replace(value, dims=dims, axes=axes))
 
 
-def _relabel(builder: Builder, node: OnnxNode, value: Value, dims: Shape) -> None:
-    """Let axes of one element come and go; the others keep their places."""
-    if value.layout == VECTOR:
-        if len(dims) not in DEFAULT_AXES:
-            raise node.refuse(f"gives {len(dims)} axes", "refold has at most three")
-        builder.unflatten(node, value, dims)
-        return
-    longer = (a for n, a in zip(value.dims, value.layout, strict=True) if n > 1)
-    axes = tuple(next(longer) if n > 1 else UNSTORED for n in dims)
-    builder.alias(node, replace(value, dims=dims, axes=axes))
-
-
 def flatten(builder: Builder, node: OnnxNode, value: Value) -> None:
     """Make the node's output a vector; remember where its order changed."""
-    builder.alias(node, flattened(builder, node, value, node.outputs[0]))
-
-
-def flattened(builder: Builder, node: OnnxNode, value: Value, output: str) -> Value:
-    """``value`` as a vector called ``output``."""
+    if value.positions is not None:
+        reshape(builder, node, value, (elements(value.dims),))
+        return
     if value.layout == VECTOR:
-        return value
+        builder.alias(node, value)
+        return
     longer = [a for n, a in zip(value.dims, value.layout, strict=True) if n > 1]
     same_order = longer == sorted(longer)
     flat = Flatten(
         name=builder.node_name(node),
         inputs=(value.name,),
-        output=output,
+        output=node.outputs[0],
         onnx_nodes=(node.name,),
     )
-    builder.emit(
-        flat,
-        output,
-        (elements(value.dims),),
-        order=None if same_order else (value.dims, value.layout),
-    )
-    return builder.values[output]
+    dims = (elements(value.dims),)
+    order = None if same_order else (value.dims, value.layout)
+    builder.emit(flat, flat.output, dims, order=order)

@@ -179,6 +179,12 @@ typedef struct refold_table_params {
     const int8_t *table;   /* [channels, 256] */
 } refold_table_params;
 
+/* A constant tensor, copied into the arena. */
+typedef struct refold_stored_params {
+    uint32_t count;
+    const int8_t *values;  /* [count] */
+} refold_stored_params;
+
 /* Pixels to int8: out = table[c][p]. */
 typedef struct refold_input_table {
     uint32_t pixels;       /* H * W */
@@ -269,6 +275,7 @@ void refold_run_avg_pool(const refold_call *call);  /* refold_pool_params */
 void refold_run_concat(const refold_call *call);    /* refold_concat_params */
 void refold_run_pick(const refold_call *call);      /* refold_pick_params */
 void refold_run_table(const refold_call *call);     /* refold_table_params */
+void refold_run_stored(const refold_call *call);    /* refold_stored_params, no input */
 
 #ifdef __cplusplus
 }

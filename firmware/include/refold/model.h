@@ -31,7 +31,21 @@ typedef struct refold_layer {
     uint32_t out;          /* byte offset; may equal in[0] where run allows it */
     uint32_t out_elements; /* int8 elements, or int32 for the logits layer */
     int16_t site;          /* index into refold_model.sites or REFOLD_NO_SITE */
+    uint8_t out_is_s32;    /* 1: int32 logits */
 } refold_layer;
+
+/* Where refold_infer puts an input: in model order, each REFOLD_ALIGNED there too. */
+typedef struct refold_input_tensor {
+    uint32_t tensor;       /* byte offset into the activation arena */
+    uint32_t bytes;
+} refold_input_tensor;
+
+/* An output of the network: what a layer leaves; real = scale * int32 value. */
+typedef struct refold_output_tensor {
+    uint16_t layer;        /* index into refold_model.layers */
+    int8_t zero_point;     /* an int8 q is answered as q - zero_point */
+    float scale;
+} refold_output_tensor;
 
 /*
  * A convolution whose BatchNorm was folded. The accumulator statistics are
@@ -67,17 +81,16 @@ typedef struct refold_model {
     uint8_t input_kind;         /* REFOLD_INPUT_PIXELS or REFOLD_INPUT_TENSOR */
     uint32_t input_bytes;       /* bytes that refold_infer reads */
     const refold_input_table *input_table; /* pixels only, else NULL */
-    uint32_t input;             /* arena offset of the int8 input tensor */
+    const refold_input_tensor *inputs;
+    uint8_t input_tensors;      /* 1 where there is an input_table */
     uint16_t layer_count;
     const refold_layer *layers;
     uint16_t site_count;
     const refold_site *sites;
     uint8_t default_sites[REFOLD_SITE_MASK_BYTES]; /* bit i: site i adapts */
-    uint32_t output;            /* arena offset of the output tensor */
-    uint32_t output_count;      /* int32 values that refold_infer writes */
-    uint8_t output_is_s32;      /* 1: int32 logits; 0: int8, widened as q - zero */
-    int8_t output_zero_point;   /* for the int8 case */
-    float output_scale;         /* real value = scale * int32 value */
+    const refold_output_tensor *outputs;
+    uint8_t output_tensors;
+    uint32_t output_count;      /* int32 values that refold_infer writes, of all */
     const refold_softmax_table *softmax;
     uint32_t activation_bytes;  /* planned size of the activation arena */
     uint32_t scratch_bytes;     /* largest kernel scratch */

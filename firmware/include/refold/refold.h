@@ -55,8 +55,8 @@ refold_status refold_init(refold_ctx **ctx, const refold_model *model, void *are
 
 /*
  * Run one image. input: model->input_bytes bytes, uint8 HWC pixels or int8
- * tensor. logits: model->output_count values; real = output_scale * value.
- * Adaptation, where on, sees the image once.
+ * tensors, each of several at a multiple of REFOLD_ALIGNMENT from its start.
+ * logits: model->output_count values, the outputs in turn. Adaptation, where on, sees the image once.
  */
 refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits);
 

@@ -19,7 +19,7 @@ from refoldc.pipeline import compile_model
 
 from refold.boards import load_board
 from refold.bounds import parse_bound
-from refold.cli.options import FOLDER, MODEL, floats
+from refold.cli.options import FOLDER, MODEL, floats, shape_option
 from refold.console import watching
 from refold.data import load_data
 from refold.placement import board_limits, describe, place
@@ -93,6 +93,7 @@ _logger = logging.getLogger(__name__)
     show_default=True,
     help="Moments that FORGE restores.",
 )
+@shape_option
 @click.option(
     "--correct-bias/--no-correct-bias",
     default=True,
@@ -130,6 +131,7 @@ def command(
     adapt: str,
     calibration: str,
     targets: Literal["mix", "bn"],
+    shapes: tuple[str, ...],
     correct_bias: bool,
     equalise: bool,
     dump_layers: bool,
@@ -142,8 +144,8 @@ def command(
     """
     bounds = [parse_bound(text, metrics=("agreement",)) for text in fail_under]
     limits = None if board is None else board_limits(load_board(board))
-    graph = fold(import_proto(load_onnx(model), model.stem))
-    shape = graph.shapes[graph.input]
+    graph = fold(import_proto(load_onnx(model, shapes), model.stem))
+    shape = graph.sample_shape
     options = CompileOptions(
         mean=mean,
         std=std,
@@ -152,6 +154,7 @@ def command(
         adapt=adapt,
         calibration=calibration,
         targets=targets,
+        shape=shapes,
         correct_bias=correct_bias,
         equalise=equalise,
     )

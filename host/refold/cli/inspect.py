@@ -9,7 +9,7 @@ import click
 from refoldc.artefact import MANIFEST, Artefact, load_artefact
 from refoldc.inspection import Inspection, LayerInfo, inspect_model
 
-from refold.cli.options import MODEL
+from refold.cli.options import MODEL, shape_option
 from refold.columns import Column, table
 from refold.console import OUT
 from refold.verdict import layer_columns as accuracy_columns
@@ -18,7 +18,8 @@ from refold.verdict import summary
 
 @click.command(name="inspect")
 @click.argument("model", type=MODEL)
-def command(model: Path) -> int:
+@shape_option
+def command(model: Path, shapes: tuple[str, ...]) -> int:
     """Show a model's layers, cost and recalibration sites, or what will not compile.
 
     Of a compiled model, a directory: how accurate each of its layers is. A terminal
@@ -27,7 +28,7 @@ def command(model: Path) -> int:
     if (model / MANIFEST).is_file():
         _show_accuracy(load_artefact(model), OUT.width if OUT.is_terminal else None)
         return 0
-    inspection = inspect_model(model)
+    inspection = inspect_model(model, shapes)
     for problem in inspection.problems:
         click.echo(f"will not compile: {problem}", err=True)
     if inspection.problems:

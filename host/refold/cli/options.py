@@ -23,6 +23,15 @@ board_option = click.option(
 )
 
 
+shape_option = click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME:1x3x224x224",
+    help="Sizes of an input that the model leaves open; repeatable.",
+)
+
+
 def floats(text: str) -> tuple[float, ...]:
     """Read numbers separated by commas; click reports what cannot be read."""
     return tuple(float(part) for part in text.split(","))

@@ -61,6 +61,11 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option("--shuffle", is_flag=True, help="Another order of images each repeat.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
+    "--output",
+    metavar="NAME",
+    help="Output to score, where the model has several; default the first vector.",
+)
+@click.option(
     "--profile", is_flag=True, help="Measure and show what each layer takes, too."
 )
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
@@ -100,6 +105,7 @@ def command(
     repeats: int,
     shuffle: bool,
     seed: int,
+    output: str | None,
     profile: bool,
     json_file: Path | None,
     html_file: Path | None,
@@ -134,6 +140,7 @@ def command(
         check=check,
         dump_layers=dump_layers or 0,
         fail_under=fail_under,
+        output=output,
         profile=profile,
     )
     for file in (json_file, html_file, junit_file):

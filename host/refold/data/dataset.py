@@ -44,7 +44,7 @@ class DataSet:
     Attributes:
         spec: What the user asked for.
         images: Clean uint8 [N, H, W, C]; [0, H, W, C] where the source has only
-            corrupted ones.
+            corrupted ones. Or float32 [N, ...]: values of the input tensor.
         labels: int64 [N], indices into ``classes``.
         classes: Names; none where the source only numbers them.
         ready: Corrupted images the source brings along, each uint8 [N, H, W, C];
@@ -101,12 +101,18 @@ class DataSet:
 
     def _can_make(self, stream: Stream) -> bool:
         """Clean images to start from, and channels the corruptions know."""
-        return self.has_clean and (stream == CLEAN or self.images.shape[3] in (1, 3))
+        return self.has_clean and (stream == CLEAN or self._are_pictures)
+
+    @property
+    def _are_pictures(self) -> bool:
+        shape, pixels = self.images.shape[1:], self.images.dtype == np.uint8
+        return pixels and len(shape) == 3 and shape[2] in (1, 3)
 
     def _why_not(self) -> str:
         """The reason why corruption on the fly is out of the question."""
         if self.has_clean:
-            return f"only 1 or 3 channels can be corrupted, not {self.images.shape[3]}"
+            found = f"{self.images.dtype} {list(self.images.shape[1:])}"
+            return f"only pixels of 1 or 3 channels can be corrupted, not {found}"
         return "no clean images to make them from"
 
     def stream(self, corruption: str, severity: int, seed: int) -> U8:

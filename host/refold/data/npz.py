@@ -1,4 +1,8 @@
-"""One npz file: ``labels``, ``clean`` and ``<corruption>_<severity>``, NHWC."""
+"""One npz file: ``labels``, ``clean`` and ``<corruption>_<severity>``, NHWC.
+
+Pixels are uint8. For a model compiled with ``--input tensor`` they may be float32
+values of its input, channels last; of several inputs, all elements in model order.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,11 @@ from refold.data.dataset import DataSet, ReadyArrays, as_labels
 from refold.data.request import Request, by
 from refold.errors import UserError
 
-_LAYOUT = "arrays labels [N], clean and <corruption>_<severity>, uint8 [N, H, W, C]"
+_LAYOUT = (
+    "arrays labels [N], clean and <corruption>_<severity>, uint8 [N, H, W, C] or, as "
+    "values of the input tensor, float32 [N, ...]"
+)
+_KINDS = (np.dtype(np.uint8), np.dtype(np.float32))
 
 
 def load_npz(request: Request) -> DataSet:
@@ -53,14 +61,14 @@ def load_npz(request: Request) -> DataSet:
 
 
 def _image_shapes(request: Request, path: Path) -> dict[str, tuple[int, ...]]:
-    """Shapes from the headers alone; () for what is no uint8 array."""
+    """Shapes from the headers alone; () for what is of another type."""
     shapes: dict[str, tuple[int, ...]] = {}
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.namelist():
                 with archive.open(member) as stream:
                     shape, dtype = _header(stream)
-                shapes[member.removesuffix(".npy")] = shape if dtype == np.uint8 else ()
+                shapes[member.removesuffix(".npy")] = shape if dtype in _KINDS else ()
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise UserError(
             f"{request.spec}: {path} is no readable npz ({error}); expected {_LAYOUT}"
@@ -79,7 +87,8 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _check(request: Request, name: str, shape: tuple[int, ...], count: int) -> None:
-    if len(shape) != 4 or shape[0] < count:
+    rank = 4 if request.shape is None else 1 + len(request.shape)
+    if len(shape) != rank or shape[0] < count:
         raise UserError(
             f"{request.spec}: array {name} is {by(shape) or 'not uint8'} for {count} "
             f"labels; expected {_LAYOUT}"

@@ -34,8 +34,12 @@ static const refold_layer layers[1] = {
      .in = {0, REFOLD_NO_TENSOR, REFOLD_NO_TENSOR, REFOLD_NO_TENSOR},
      .out = 16,
      .out_elements = 3,
-     .site = REFOLD_NO_SITE},
+     .site = REFOLD_NO_SITE,
+     .out_is_s32 = 1},
 };
+
+static const refold_input_tensor inputs[1] = {{0, REFOLD_MODEL_INPUT_BYTES}};
+static const refold_output_tensor outputs[1] = {{.layer = 0, .scale = 1.0f}};
 
 static const refold_softmax_table softmax = {{32768}, 0};
 
@@ -46,12 +50,13 @@ const refold_model refold_model_data = {
     .input_kind = REFOLD_INPUT_PIXELS,
     .input_bytes = REFOLD_MODEL_INPUT_BYTES,
     .input_table = &input_table,
+    .inputs = inputs,
+    .input_tensors = 1,
     .layer_count = 1,
     .layers = layers,
-    .output = 16,
+    .outputs = outputs,
+    .output_tensors = 1,
     .output_count = REFOLD_MODEL_OUTPUTS,
-    .output_is_s32 = 1,
-    .output_scale = 1.0f,
     .softmax = &softmax,
     .activation_bytes = 128,
 };
