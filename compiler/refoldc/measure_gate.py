@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from refoldc.adapt import AdaptConfig
 from refoldc.facts import GATE_FIRST, GATE_WINDOW
 from refoldc.ir import F32, QConv, QGraph, Site
-from refoldc.recalibrate import VARIANCE_FLOOR
+from refoldc.recalibrate import DISTANCE_MAX, VARIANCE_FLOOR
 from refoldc.reference import Reference
 
 IMAGES = 256
@@ -88,6 +88,6 @@ def chances(graph: QGraph, means: F32) -> NDArray[np.float64]:
     for number, mean in enumerate(means, start=1):
         n = min(number, GATE_WINDOW)
         window += (mean - window) / n
-        terms = ((window - clean) ** 2 * precision)[live]
+        terms = np.minimum((window - clean) ** 2 * precision, DISTANCE_MAX)[live]
         found.append(terms.sum() / max(1, live.sum()) / (1 / n + graph.gate_doubt))
     return np.array(found[GATE_FIRST - 1 :] or [0.0])

@@ -17,6 +17,8 @@ ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0, 0.5, 1, 2))
 VARIANCE_FLOOR = np.float32(2.0**-8)
 """Of the clean variance: bounds the gain of a channel by 16."""
 KL_MAX = np.float32(1023)
+DISTANCE_MAX = np.float32(8)
+"""So that a few channels whose mean hardly ever moves do not decide alone."""
 SCORE_ONE = np.float32(2.0**SCORE_FRACTION_BITS)
 LOG_2 = np.float32(0.69314718)
 SQRT_2 = np.float32(1.41421356)
@@ -120,8 +122,8 @@ def distance(site: Site, mean: F32, centre: F32) -> I64:
         mean, centre: E[a] of the gate's window, and what it is compared with.
     """
     d = mean - centre
-    terms = np.floor(np.minimum((d * d) * site.precision, KL_MAX) * SCORE_ONE + HALF)
-    return np.asarray(terms, np.int64)
+    capped = np.minimum((d * d) * site.precision, DISTANCE_MAX)
+    return np.asarray(np.floor(capped * SCORE_ONE + HALF), np.int64)
 
 
 def score(total: int, count: int) -> np.float32:

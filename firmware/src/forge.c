@@ -16,6 +16,8 @@
 #define BIAS_LIMIT ((int64_t)1 << 38)
 #define MULTIPLIER_MAX 32767.0f
 #define SCORE_MAX 1023.0f
+/* So that a few channels whose mean hardly ever moves do not decide alone. */
+#define DISTANCE_MAX 8.0f
 
 float refold_forge_momentum(uint32_t images, uint16_t warm, float floor)
 {
@@ -234,7 +236,7 @@ void refold_forge_add_distance(const refold_forge *forge, const float *mean,
 
     for (int c = 0; c < channels; c++) {
         float d = mean[c] - centre[c];
-        float term = refold_fmin((d * d) * precision[c], SCORE_MAX);
+        float term = refold_fmin((d * d) * precision[c], DISTANCE_MAX);
         work[c] = term * (1 << REFOLD_SCORE_FRACTION_BITS) + 0.5f;
     }
     add_live_terms(forge, score);
