@@ -380,7 +380,7 @@ def test_accuracy_over_a_map_is_warned_of(
     onnx.save(b.model(b.conv("x", 3)), tmp_path / "map.onnx")
     flat = compile_model(tmp_path / "map.onnx", make_images(64), tmp_path / "a")
     stream(flat, data, check=False)
-    assert "the model's output is a map of" in caplog.text
+    assert "the model's output 'conv0' is a map of" in caplog.text
 
 
 def test_ctrl_c_keeps_what_was_answered(
