@@ -131,6 +131,7 @@ class Forge:
         self._channels = [slice(*pair) for pair in pairwise(ends)]
         self._mean = self._joined("mean", np.float32)
         self._variance = self._joined("variance", np.float32)
+        self._inverse = self._joined("inverse", np.float32)
         self._live = self._joined("live", np.bool_)
         self._scored = np.zeros(ends[-1], np.bool_)
         self._chosen: frozenset[int] = frozenset()
@@ -289,7 +290,7 @@ class Forge:
         """Count the image, let the gate decide and return the shift score."""
         mask = self._scored
         terms = divergence(
-            self._mean[mask], self._variance[mask], self._e1[mask], self._spread(mask)
+            self._mean[mask], self._inverse[mask], self._e1[mask], self._spread(mask)
         )
         shift = self._shift = score(int(terms.sum()), len(terms))
         look, doubt = self._gate.look(self._images), self._doubt

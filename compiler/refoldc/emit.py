@@ -240,7 +240,7 @@ def render_sites(graph: QGraph) -> Iterator[str]:
 
 
 SITE_ARRAYS = (
-    *("mean", "variance", "epsilon", "gain", "offset"),
+    *("mean", "variance", "inverse", "epsilon", "gain", "offset"),
     *("clean", "precision"),
 )
 

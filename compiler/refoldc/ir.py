@@ -294,6 +294,11 @@ class Site:
     calibrated_channels: int
     default_on: bool = True
 
+    @property
+    def inverse(self) -> F32:
+        """w: the reciprocal of ``variance``, so that no core divides by it."""
+        return np.asarray(np.float32(1) / self.variance)
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class QLayer:

@@ -27,10 +27,10 @@ from refoldc.packing import packed_weights
 from refoldc.plan import Plan, aligned
 from refoldc.softmax import ENTRIES
 
-CONTEXT_BYTES = 256
+CONTEXT_BYTES = 320
 TENSOR_SLACK = 64
 CONCAT_PART_BYTES = 16
-BYTES_A_CHANNEL, BYTES_A_WIDEST_CHANNEL, BYTES_A_SITE = 22, 20, 8
+BYTES_A_CHANNEL, BYTES_A_WIDEST_CHANNEL, BYTES_A_SITE = 18, 28, 8
 RECORD_BYTES, RECORD_BYTES_A_CHANNEL = 60, 12
 LINK_SLOT_BYTES, LINK_RESULT_BYTES = 16, 16
 
@@ -158,8 +158,8 @@ def layer_bytes(layer: QLayer) -> int:
 
 
 def site_bytes(site: Site) -> int:
-    """Seven float constants a channel and a bit for whether it is live."""
-    return 7 * site.mean.nbytes + (len(site.mean) + 7) // 8
+    """Eight float constants a channel and a bit for whether it is live."""
+    return 8 * site.mean.nbytes + (len(site.mean) + 7) // 8
 
 
 def check_fits(plan: Plan, memory: Memory, limits: Limits) -> None:

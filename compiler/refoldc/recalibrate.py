@@ -16,12 +16,20 @@ from refoldc.requant import BIAS_MAX, LEAST_SHIFT, MULTIPLIER_MAX
 ZERO, HALF, ONE, TWO = (np.float32(x) for x in (0, 0.5, 1, 2))
 VARIANCE_FLOOR = np.float32(2.0**-8)
 """Of the clean variance: bounds the gain of a channel by 16."""
+CENTRE_RANGE = np.float32(-(2.0**31)), np.float32(2.0**31 - 128)
+"""What fits int32. No accumulator is beyond, but a saved mean may be."""
 KL_MAX = np.float32(1023)
 DISTANCE_MAX = np.float32(8)
 """So that a few channels whose mean hardly ever moves do not decide alone."""
 SCORE_ONE = np.float32(2.0**SCORE_FRACTION_BITS)
 LOG_2 = np.float32(0.69314718)
 SQRT_2 = np.float32(1.41421356)
+ROOT_HALF_BITS = np.int32(0x3F3504F3)
+LOG_TERMS = tuple(
+    np.float32(x)
+    for x in (-0.1431986, 0.2233008, -0.2547246, 0.3322587, -0.4998505, 1.000013)
+)
+THREE_HALVES = np.float32(1.5)
 
 
 def image_moments(site: Site, s1: F64, s2: F64) -> tuple[F32, F32]:
@@ -31,16 +39,16 @@ def image_moments(site: Site, s1: F64, s2: F64) -> tuple[F32, F32]:
         s1, s2: Exact sums of a and a*a over the site's pixels.
     """
     h = np.float32(0.5 - 2.0 ** -(site.stat_shift + 1))
-    n = np.float32(site.pixels)
-    u1 = s1.astype(np.float32) / n
-    u2 = s2.astype(np.float32) / n
+    reciprocal = ONE / np.float32(site.pixels)
+    u1 = s1.astype(np.float32) * reciprocal
+    u2 = s2.astype(np.float32) * reciprocal
     return u1 + h, (u2 + (TWO * h) * u1) + h * h
 
 
 def image_mean(site: Site, s1: F64) -> F32:
     """First moment of one image alone; see :func:`image_moments`."""
     h = np.float32(0.5 - 2.0 ** -(site.stat_shift + 1))
-    return np.asarray(s1.astype(np.float32) / np.float32(site.pixels) + h)
+    return np.asarray(s1.astype(np.float32) * (ONE / np.float32(site.pixels)) + h)
 
 
 def momentum(images: int, warm: int, floor: float) -> np.float32:
@@ -75,13 +83,13 @@ def make_table(
     variance = np.maximum(b * site.variance + a * v, site.variance * VARIANCE_FLOOR)
     gain = site.gain
     if published:
-        gain = gain * np.sqrt(site.variance / (site.variance + site.epsilon))
-    factor = (gain / np.sqrt(variance + site.epsilon)) * (ONE / unit)
+        gain = gain * rsqrt32(ONE + site.epsilon * site.inverse)
+    factor = (gain * rsqrt32(variance + site.epsilon)) * (ONE / unit)
     shift = table_shift(factor)
     scale = np.float32(2.0**shift)
     most = np.float32(MULTIPLIER_MAX)
     m = np.minimum(np.floor(factor * scale + HALF), most).astype(np.int64)
-    centre = np.floor(mean * unit + HALF).astype(np.int64)
+    centre = np.floor(np.clip(mean * unit + HALF, *CENTRE_RANGE)).astype(np.int64)
     bias = np.floor(site.offset * scale).astype(np.int64) - centre * m
     bias = np.minimum(np.maximum(bias, -BIAS_MAX), BIAS_MAX)
     return Requant(m.astype(np.int16), bias, shift, static.lo, static.hi)
@@ -100,16 +108,16 @@ def table_shift(factor: F32) -> int:
     return min(max(15 - int(exponent) - int(overflows), LEAST_SHIFT), 31)
 
 
-def divergence(mean: F32, variance: F32, e1: F32, v: F32) -> I64:
+def divergence(mean: F32, inverse: F32, e1: F32, v: F32) -> I64:
     """KL(running || clean) of each channel, with SCORE_FRACTION_BITS.
 
     Args:
-        mean, variance: Clean.
+        mean, inverse: Clean mean, and reciprocal of the clean variance.
         e1, v: Running.
     """
-    r = np.maximum(v, variance * VARIANCE_FLOOR) / variance
+    r = np.maximum(v * inverse, VARIANCE_FLOOR)
     d = e1 - mean
-    kl = HALF * (((r + (d * d) / variance) - ONE) - log32(r))
+    kl = HALF * (((r + (d * d) * inverse) - ONE) - log16(r))
     terms = np.floor(np.minimum(kl, KL_MAX) * SCORE_ONE + HALF)
     return np.asarray(terms, np.int64)
 
@@ -152,3 +160,37 @@ def log32(x: F32) -> F32:
     z = s * s
     p = ((z * ninth + seventh) * z + fifth) * z + third
     return np.asarray(e * LOG_2 + (TWO * s) * (ONE + z * p))
+
+
+def log16(x: F32) -> F32:
+    """Natural logarithm of normal positive numbers within 2e-6; for the score.
+
+    Source: a polynomial fitted to log(1 + f) / f for the least greatest error.
+
+    >>> log16(np.array([1.0], np.float32)).tolist()
+    [0.0]
+    """
+    bits = np.asarray(x, np.float32).view(np.int32)
+    e = (bits - ROOT_HALF_BITS) >> np.int32(23)
+    f = (bits - (e << np.int32(23))).view(np.float32) - ONE
+    p = LOG_TERMS[0]
+    for term in LOG_TERMS[1:]:
+        p = p * f + term
+    return np.asarray(e.astype(np.float32) * LOG_2 + p * f)
+
+
+def rsqrt32(x: F32) -> F32:
+    """1 / sqrt(x) of normal positive numbers, the same bits everywhere.
+
+    Source: Newton's iteration for 1 / y^2 - x = 0, from an estimate that halves and
+    negates the exponent.
+
+    >>> float(rsqrt32(np.array([4.0], np.float32))[0])
+    0.5
+    """
+    half = HALF * x
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    y = (np.uint32(0x5F3759DF) - (bits >> np.uint32(1))).view(np.float32)
+    for _ in range(3):
+        y = y * (THREE_HALVES - (half * y) * y)
+    return y

@@ -39,13 +39,14 @@ static void divide(refold_ctx *ctx, uint8_t *memory)
     size_t channels = ctx->model->site_channels;
     size_t widest = ctx->model->widest_site;
 
-    ctx->b = take(&memory, channels * sizeof *ctx->b);
+    ctx->b = take(&memory, widest * sizeof *ctx->b);
     ctx->s1 = take(&memory, widest * sizeof *ctx->s1);
     ctx->s2 = take(&memory, widest * sizeof *ctx->s2);
     ctx->sites = take(&memory, ctx->model->site_count * sizeof *ctx->sites);
     ctx->e1 = take(&memory, channels * sizeof *ctx->e1);
     ctx->e2 = take(&memory, channels * sizeof *ctx->e2);
     ctx->w1 = take(&memory, channels * sizeof *ctx->w1);
+    ctx->centre = take(&memory, channels * sizeof *ctx->centre);
     ctx->work = take(&memory, widest * sizeof *ctx->work);
     ctx->m = take(&memory, channels * sizeof *ctx->m);
 }
@@ -74,9 +75,11 @@ static refold_forge view(const refold_ctx *ctx, int site)
         .rule = ctx->config.rule,
         .e1 = ctx->e1 + first,
         .e2 = ctx->e2 + first,
-        .work = ctx->work,
+        .w1 = ctx->w1 + first,
         .m = ctx->m + first,
-        .b = ctx->b + first,
+        .centre = ctx->centre + first,
+        .b = ctx->b,
+        .work = ctx->work,
     };
     return forge;
 }
@@ -88,16 +91,18 @@ static void make_table(refold_ctx *ctx, int site)
     ctx->sites[site].shift = refold_forge_table(&forge, ctx->shrinkage);
 }
 
-/* The table in force. */
+/* The table in force, until the next site's. */
 static refold_requant table(const refold_ctx *ctx, int site)
 {
     refold_requant requant = *ctx->model->sites[site].requant;
-    const refold_site_state *state = &ctx->sites[site];
+    uint8_t shift = ctx->sites[site].shift;
 
-    if (state->shift != 0) {
-        requant.m = ctx->m + state->first;
-        requant.b = ctx->b + state->first;
-        requant.shift = state->shift;
+    if (shift != 0) {
+        refold_forge forge = view(ctx, site);
+        refold_forge_biases(&forge, shift);
+        requant.m = forge.m;
+        requant.b = forge.b;
+        requant.shift = shift;
     }
     return requant;
 }
@@ -281,31 +286,27 @@ static bool table_is_due(const refold_ctx *ctx)
     return ctx->images < EAGER_IMAGES || (ctx->images + 1) % ctx->config.interval == 0;
 }
 
-/* Take the image into the gate's window: a plain mean, whose oldest images fade. */
-static void watch(refold_ctx *ctx, const refold_forge *forge, float *window,
-                  const refold_moments *moments)
+/* The image's weight in the gate's window: a plain mean, whose oldest images fade. */
+static float window_weight(const refold_ctx *ctx)
 {
     float least = 1.0f / (float)refold_gate_window(&ctx->gate);
-    float weight = refold_forge_momentum(ctx->gate.images, 1, least);
 
-    refold_forge_follow(forge, window, weight, moments);
-    if (ctx->look != REFOLD_LOOK_NOT)
-        refold_forge_add_distance(
-            forge, window,
-            ctx->look == REFOLD_LOOK_AT_CLEAN ? forge->site->clean : forge->e1,
-            &ctx->gate.distance);
+    return refold_forge_momentum(ctx->gate.images, 1, least);
 }
 
 static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
 {
     uint32_t start = refold_now(ctx);
+    bool gate = ctx->config.gate != 0;
     refold_forge forge = view(ctx, site);
 
-    if (absorbs(ctx))
-        refold_forge_update(&forge, ctx->momentum, moments);
+    refold_forge_update(&forge, absorbs(ctx) ? ctx->momentum : 0.0f,
+                        gate ? window_weight(ctx) : 0.0f, moments);
     refold_forge_add_score(&forge, &ctx->score);
-    if (ctx->config.gate)
-        watch(ctx, &forge, ctx->w1 + ctx->sites[site].first, moments);
+    if (gate && ctx->look != REFOLD_LOOK_NOT)
+        refold_forge_add_distance(
+            &forge, ctx->look == REFOLD_LOOK_AT_CLEAN ? forge.site->clean : forge.e1,
+            &ctx->gate.distance);
     if (recalibrates(ctx) && table_is_due(ctx))
         make_table(ctx, site);
     ctx->report.adapt_us += refold_now(ctx) - start;

@@ -37,11 +37,11 @@ struct refold_ctx {
 
     /* Adaptation state; NULL in a model compiled without. */
     refold_site_state *sites; /* [site_count] */
-    int64_t *b;            /* [site_channels] */
     float *e1, *e2;        /* [site_channels], of the stream */
     float *w1;             /* [site_channels], E[a] of the gate's window */
     int16_t *m;            /* [site_channels] */
-    int64_t *s1, *s2;      /* [widest_site] */
+    int32_t *centre;       /* [site_channels] */
+    int64_t *s1, *s2, *b;  /* [widest_site] */
     float *work;           /* [widest_site] */
 };
 

@@ -55,6 +55,32 @@ static inline int64_t refold_floor(float x)
     return t - ((float)t > x);
 }
 
+/* Floor, saturated to int32. */
+static inline int32_t refold_floor32(float x)
+{
+    float bounded = refold_fmin(refold_fmax(x, -2147483648.0f), 2147483520.0f);
+    int32_t t = (int32_t)bounded;
+
+    return t - ((float)t > bounded);
+}
+
+/* (float)x for |x| <= 2^47: both parts convert exactly, so that only their sum rounds. */
+static inline float refold_from_int48(int64_t x)
+{
+    return (float)(int32_t)(x >> 24) * 16777216.0f + (float)(int32_t)(x & 0xFFFFFF);
+}
+
+/* 1 / sqrt(x) of a normal x > 0, as docs/numerics.md defines it. */
+static inline float refold_rsqrt32(float x)
+{
+    float half = 0.5f * x;
+    float y = refold_from_bits(0x5F3759DFu - (refold_bits(x) >> 1));
+
+    y = y * (1.5f - (half * y) * y);
+    y = y * (1.5f - (half * y) * y);
+    return y * (1.5f - (half * y) * y);
+}
+
 /* Natural logarithm of a normal x > 0, as docs/numerics.md defines it. */
 static inline float refold_log32(float x)
 {

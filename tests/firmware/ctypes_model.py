@@ -58,7 +58,8 @@ class Site(c.Structure):
         ("pixels", c.c_uint32),
         ("stat_shift", c.c_uint8),
         ("requant", c.POINTER(Requant)),
-        *((n, c.c_void_p) for n in ("mean", "variance", "epsilon", "gain", "offset")),
+        *((n, c.c_void_p) for n in ("mean", "variance", "inverse", "epsilon")),
+        *((n, c.c_void_p) for n in ("gain", "offset")),
         *((n, c.c_void_p) for n in ("clean", "precision")),
         ("live", c.c_void_p),
     ]
@@ -129,7 +130,8 @@ class Forge(c.Structure):
     _fields_ = [
         ("site", c.POINTER(Site)),
         ("rule", c.c_uint8),
-        *((name, c.c_void_p) for name in ("e1", "e2", "work", "m", "b")),
+        *((name, c.c_void_p) for name in ("e1", "e2", "w1")),
+        *((name, c.c_void_p) for name in ("m", "centre", "b", "work")),
     ]
 
 

@@ -84,6 +84,7 @@ class Twin:
         targets = (
             s.mean,
             s.variance,
+            s.inverse,
             s.epsilon,
             s.gain,
             s.offset,
@@ -92,14 +93,17 @@ class Twin:
         )
         live = np.packbits(s.live, bitorder="little")
         self._const = [guard(values) for values in (*targets, live)]
-        self.e1, self.e2, self.work = (
-            Guarded((channels,), np.float32) for _ in range(3)
+        self.e1, self.e2, self.w1, self.work = (
+            Guarded((channels,), np.float32) for _ in range(4)
         )
-        self.m, self.b = Guarded((channels,), np.int16), Guarded((channels,), np.int64)
+        self.w1.array[...] = s.clean
+        types = np.int16, np.int32, np.int64
+        self.m, centre, self.b = (Guarded((channels,), dtype) for dtype in types)
         self._site = ctypes_model.Site(
             0, channels, s.pixels, s.stat_shift, None, *(g.pointer for g in self._const)
         )
-        state = (self.e1, self.e2, self.work, self.m, self.b)
+        running = self.e1, self.e2, self.w1
+        state = (*running, self.m, centre, self.b, self.work)
         self._forge = ctypes_model.Forge(
             c.pointer(self._site), RULES[self.published], *(g.pointer for g in state)
         )
@@ -110,20 +114,24 @@ class Twin:
         self.lib.refold_forge_reset(c.byref(self._forge))
 
     def update(
-        self, momentum: float, s1: NDArray[np.int64], s2: NDArray[np.int64]
+        self,
+        momentum: float,
+        weight: float,
+        s1: NDArray[np.int64],
+        s2: NDArray[np.int64],
     ) -> None:
         """refold_forge_update."""
         sums = guard(s1), guard(s2)
         moments = Moments(sums[0].pointer, sums[1].pointer, self.site.stat_shift)
-        self.lib.refold_forge_update(
-            c.byref(self._forge), c.c_float(momentum), c.byref(moments)
-        )
+        weights = c.c_float(momentum), c.c_float(weight)
+        self.lib.refold_forge_update(c.byref(self._forge), *weights, c.byref(moments))
 
     def table(self, shrinkage: float) -> int:
-        """refold_forge_table; returns the shift."""
+        """refold_forge_table and refold_forge_biases; returns the shift."""
         shift: int = self.lib.refold_forge_table(
             c.byref(self._forge), c.c_float(shrinkage)
         )
+        self.lib.refold_forge_biases(c.byref(self._forge), c.c_uint8(shift))
         return shift
 
     def score(self) -> tuple[int, int, np.float32]:
@@ -133,21 +141,11 @@ class Twin:
         mean = self.lib.refold_forge_mean_score(c.byref(score))
         return score.sum, score.count, np.float32(mean)
 
-    def follow(self, mean: F32, momentum: float, s1: NDArray[np.int64]) -> F32:
-        """refold_forge_follow."""
-        held, sums = guard(mean), guard(s1)
-        moments = Moments(sums.pointer, None, self.site.stat_shift)
-        self.lib.refold_forge_follow(
-            c.byref(self._forge), held.pointer, c.c_float(momentum), c.byref(moments)
-        )
-        assert held.is_intact()
-        return held.array
-
-    def distance(self, mean: F32, centre: F32) -> tuple[int, int]:
-        """Sum and count of the live channels' distances."""
-        score, held = ctypes_model.Score(0, 0), (guard(mean), guard(centre))
+    def distance(self, centre: F32) -> tuple[int, int]:
+        """Sum and count of the live channels' distances of the window."""
+        score, held = ctypes_model.Score(0, 0), guard(centre)
         self.lib.refold_forge_add_distance(
-            c.byref(self._forge), *(g.pointer for g in held), c.byref(score)
+            c.byref(self._forge), held.pointer, c.byref(score)
         )
         return score.sum, score.count
 
@@ -195,7 +193,7 @@ def test_stream(lib: c.CDLL, channels: int, published: bool, shrinkage: float) -
             u1, u2 = recalibrate.image_moments(site, s1.astype(float), s2.astype(float))
             second = recalibrate.spread(u1, u2) if published else u2
             e1, e2 = e1 + mom * (u1 - e1), e2 + mom * (second - e2)
-            twin.update(float(mom), s1, s2)
+            twin.update(float(mom), 0, s1, s2)
             same_bits(e1, twin.e1.array)
             same_bits(e2, twin.e2.array)
             compare_table_and_score(twin, e1, e2, shrinkage)
@@ -213,7 +211,7 @@ def compare_table_and_score(twin: Twin, e1: F32, e2: F32, shrinkage: float) -> N
     np.testing.assert_array_equal(table.b, twin.b.array)
 
     site = twin.site
-    terms = recalibrate.divergence(site.mean, site.variance, e1, v)[site.live]
+    terms = recalibrate.divergence(site.mean, site.inverse, e1, v)[site.live]
     total, count, mean = twin.score()
     assert (int(terms.sum()), len(terms)) == (total, count)
     assert recalibrate.score(total, count) == mean
@@ -227,17 +225,20 @@ def test_window(lib: c.CDLL, channels: int) -> None:
     for _ in range(8):
         site = make_site(rng, channels)
         twin = Twin(lib, site, published=False)
-        mean = site.clean
+        twin.reset()
+        mean, still = site.clean, (twin.e1.array.copy(), twin.e2.array.copy())
         for n in range(4):
-            s1, _ = image_sums(rng, site)
+            s1, s2 = image_sums(rng, site)
             weight = recalibrate.momentum(n, 1, 1 / 32)
             e1 = recalibrate.image_mean(site, s1.astype(float))
-            expected = mean + weight * (e1 - mean)
-            mean = twin.follow(mean, float(weight), s1)
-            same_bits(expected, mean)
+            mean = mean + weight * (e1 - mean)
+            twin.update(0, float(weight), s1, s2)
+            same_bits(mean, twin.w1.array)
             for centre in (site.clean, e1):
                 terms = recalibrate.distance(site, mean, centre)[site.live]
-                assert (int(terms.sum()), len(terms)) == twin.distance(mean, centre)
+                assert (int(terms.sum()), len(terms)) == twin.distance(centre)
+        for expected, got in zip(still, (twin.e1, twin.e2), strict=True):
+            same_bits(expected, got.array)
         assert twin.is_intact()
 
 

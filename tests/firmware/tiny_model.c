@@ -222,7 +222,7 @@ static const refold_layer layers[] = {
      REFOLD_NO_SITE, 1},
 };
 
-/* mu0, v0, ep, G, O of the three sites, one after the other. */
+/* mu0, v0, 1 / v0, ep, G, O of the three sites, one after the other. */
 static const float means[] = {
     50.25f, -200.5f, 310.0f, 4.0f, -90.0f, 12.5f, 77.0f, 0.0f,
     20.0f, -33.0f, 150.0f, 0.125f, -64.0f, 9.0f,
@@ -230,6 +230,13 @@ static const float means[] = {
 static const float variances[] = {
     160000.0f, 90000.0f, 250000.0f, 40000.0f, 14000.0f, 52000.0f, 9000.0f, 31000.0f,
     20000.0f, 8000.0f, 12000.0f, 0.0004f, 5000.0f, 16000.0f,
+};
+#define INVERSE(x) (1.0f / (x))
+static const float inverses[] = {
+    INVERSE(160000.0f), INVERSE(90000.0f), INVERSE(250000.0f), INVERSE(40000.0f),
+    INVERSE(14000.0f), INVERSE(52000.0f), INVERSE(9000.0f), INVERSE(31000.0f),
+    INVERSE(20000.0f), INVERSE(8000.0f), INVERSE(12000.0f), INVERSE(0.0004f),
+    INVERSE(5000.0f), INVERSE(16000.0f),
 };
 static const float epsilons[] = {
     0.5f, 0.25f, 0.75f, 1.5f, 0.125f, 2.0f, 0.5f, 0.25f,
@@ -256,11 +263,11 @@ static const uint8_t all_live[] = {0x0F};
 static const uint8_t fourth_dead[] = {0x37};
 
 static const refold_site sites[] = {
-    {0, 4, 36, 4, &conv.requant, means, variances, epsilons, gains, offsets, cleans,
+    {0, 4, 36, 4, &conv.requant, means, variances, inverses, epsilons, gains, offsets, cleans,
      precisions, all_live},
-    {1, 4, 36, 3, &depthwise.requant, means + 4, variances + 4, epsilons + 4, gains + 4,
+    {1, 4, 36, 3, &depthwise.requant, means + 4, variances + 4, inverses + 4, epsilons + 4, gains + 4,
      offsets + 4, cleans + 4, precisions + 4, all_live},
-    {5, 6, 9, 4, &point.requant, means + 8, variances + 8, epsilons + 8, gains + 8,
+    {5, 6, 9, 4, &point.requant, means + 8, variances + 8, inverses + 8, epsilons + 8, gains + 8,
      offsets + 8, cleans + 8, precisions + 8, fourth_dead},
 };
 

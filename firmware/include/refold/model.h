@@ -60,6 +60,7 @@ typedef struct refold_site {
     const refold_requant *requant; /* static table, in force until the first update */
     const float *mean;     /* mu0: target mean of a */
     const float *variance; /* v0: target variance of a, floored */
+    const float *inverse;  /* w: 1 / v0 */
     const float *epsilon;  /* ep: 1e-5 in units of a^2 */
     const float *gain;     /* G: target deviation / output scale */
     const float *offset;   /* O: target mean / output scale + zero point + 1/2 */
