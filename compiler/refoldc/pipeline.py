@@ -36,6 +36,7 @@ from refoldc.plan import plan
 from refoldc.qdq_export import qdq_model
 from refoldc.quantise import quantise
 from refoldc.reference import Reference
+from refoldc.threads import one_blas_thread
 from refoldc.verify import verify
 from refoldc.verify_import import verify_import
 from refoldc.version import VERSION
@@ -49,6 +50,7 @@ _logger = logging.getLogger(__name__)
 Progress = Callable[[str], None]
 
 
+@one_blas_thread()
 def compile_model(
     model: Path,
     images: NDArray[Any],
