@@ -173,7 +173,7 @@ def log16(x: F32) -> F32:
     bits = np.asarray(x, np.float32).view(np.int32)
     e = (bits - ROOT_HALF_BITS) >> np.int32(23)
     f = (bits - (e << np.int32(23))).view(np.float32) - ONE
-    p = LOG_TERMS[0]
+    p: F32 = np.asarray(LOG_TERMS[0])
     for term in LOG_TERMS[1:]:
         p = p * f + term
     return np.asarray(e.astype(np.float32) * LOG_2 + p * f)
