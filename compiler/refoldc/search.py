@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refoldc.errors import BadOptions
+from refoldc.input_spec import input_slots
 from refoldc.ir import F32, QDense, QGraph
 from refoldc.reference import Reference
 
@@ -81,7 +82,7 @@ def plan_search(graph: QGraph, adapt: str) -> SearchPlan | None:
     if "pace" not in adapt or not graph.sites:
         return None
     shape = graph.shapes[graph.output]
-    if prod(shape) != shape[-1] or prod(shape) < 2:
+    if len(graph.outputs) > 1 or prod(shape) != shape[-1] or prod(shape) < 2:
         raise BadOptions(
             f"adapt is '{adapt}', and the model's output is "
             f"{' x '.join(map(str, shape))}: PACE judges by the entropy of classes; "
@@ -128,12 +129,12 @@ def measure_features(
 
 def search_bytes(graph: QGraph, plan: SearchPlan) -> dict[str, int]:
     """RAM of the search by what it is for."""
-    d, outputs = plan.dimension, prod(graph.shapes[graph.output])
+    d, outputs = plan.dimension, graph.output_count
     factor = factor_floats(d)
     watched = len(graph.sites[plan.sites[0]].mean)
     theta = 1 << (2 * plan.channels - 1).bit_length()
     return {
-        "search_window_bytes": plan.window * prod(graph.shapes[graph.input]),
+        "search_window_bytes": plan.window * input_slots(graph)[-1].end,
         "search_distribution_bytes": 4 * (9 * d + 2 * factor),
         "search_bank_bytes": 4 * plan.bank * d,
         "search_other_bytes": HEAD_BYTES
@@ -146,7 +147,7 @@ def search_bytes(graph: QGraph, plan: SearchPlan) -> dict[str, int]:
 
 def search_record_bytes(graph: QGraph, plan: SearchPlan) -> int:
     """What a search adds to the saved state: ``refold_pace_record_bytes``."""
-    d, outputs = plan.dimension, prod(graph.shapes[graph.output])
+    d, outputs = plan.dimension, graph.output_count
     watched = len(graph.sites[plan.sites[0]].mean)
     floats = 3 + 3 * d + factor_floats(d) + plan.bank * d + 2 * watched + outputs
     return RECORD_HEADER_BYTES + 4 * floats + CRC_BYTES

@@ -98,7 +98,7 @@ class Twin:
 
     def __init__(self, library: Path, graph: QGraph) -> None:
         self.graph = graph
-        self._outputs = int(np.prod(graph.shapes[graph.output]))
+        self._outputs = graph.output_count
         self._defaults = tuple(i for i, s in enumerate(graph.sites) if s.default_on)
         self._c = c.CDLL(str(library))
         self._c.refold_arena_bytes.restype = c.c_size_t

@@ -8,7 +8,7 @@ import numpy as np
 import pace_model
 import pytest
 from cbuild import ROOT, compile_shared
-from ctypes_model import Model, Site
+from ctypes_model import Model, OutputTensor, Site
 from ctypes_pace import SOURCES, Fastfood, address
 from numpy.typing import NDArray
 
@@ -161,7 +161,7 @@ def test_variety_is_the_entropy_of_the_mean(loss: c.CDLL) -> None:
     table = softmax_table(scale)
     model = Model(
         output_count=OUTPUTS,
-        output_scale=scale,
+        outputs=c.pointer(OutputTensor(scale=scale)),
         softmax=c.cast(c.pointer(table), c.c_void_p),
     )
     sums, scratch = np.ones(OUTPUTS, np.uint32), np.zeros(OUTPUTS, np.uint16)
