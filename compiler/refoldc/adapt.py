@@ -10,13 +10,22 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from refoldc.errors import RefoldcError
-from refoldc.facts import GATE_FIRST, INTERVAL_MAX, Phase, Rule
+from refoldc.facts import (
+    GATE_FIRST,
+    INTERVAL_MAX,
+    LAMBDA_MAX,
+    SHIFT_MAX,
+    SIGMA_MAX,
+    Method,
+    Phase,
+    Rule,
+)
 from refoldc.gate import GateState, Look, Verdict
 from refoldc.ir import F32, F64, QConv, Requant
 from refoldc.recalibrate import (
@@ -29,6 +38,9 @@ from refoldc.recalibrate import (
     score,
     spread,
 )
+
+AdaptMethod = Literal["off", "forge", "pace", "forge+pace"]
+METHODS: tuple[AdaptMethod, ...] = get_args(AdaptMethod)
 
 EAGER_IMAGES = 32
 """For so many images the table follows every image, whatever the interval."""
@@ -44,7 +56,7 @@ LEAST_GRADE = 1e-6
 
 @dataclass(frozen=True)
 class AdaptConfig:
-    """What ``refold_adapt_config`` holds; the defaults are refold's FORGE.
+    """What ``refold_adapt_config`` holds; the defaults are those of ``forge+pace``.
 
     Attributes:
         method: ``off`` runs the static tables.
@@ -56,10 +68,19 @@ class AdaptConfig:
         shrinkage: a in [0, 1]; 0 keeps the targets, 1 trusts the stream.
         momentum: Floor of the momentum, in (0, 1].
         grade: g: a is scaled by score / (score + g); 0 leaves it.
-        sites: Indices that adapt; None takes the model's default sites.
+        sites: Indices that FORGE adapts; None takes the model's default sites.
+        seed: Of PACE, like all that follow.
+        dimension: d of the search; 0: as large as the firmware's memory allows.
+        population: Candidates of a generation.
+        window: Images that judge them; 0: as many as the memory allows.
+        generations: At most so many in a domain; 0: until the search settles.
+        sigma: Initial step.
+        weight: Lambda, of the features' discrepancy in the loss.
+        settle: Relative movement of the mean that ends a search.
+        shift: Distance of a window that is a change of domain.
     """
 
-    method: Literal["off", "forge"] = "forge"
+    method: AdaptMethod = "forge"
     stats: Literal["lagged", "exact"] = "lagged"
     rule: Literal["refold", "published"] = "refold"
     gate: bool = True
@@ -69,6 +90,15 @@ class AdaptConfig:
     momentum: float = 1 / 640
     grade: float = 0.0
     sites: tuple[int, ...] | None = None
+    seed: int = 1
+    dimension: int = 0
+    population: int = 12
+    window: int = 0
+    generations: int = 20
+    sigma: float = 0.03
+    weight: float = 0.0
+    settle: float = 0.0
+    shift: float = 0.4
 
     def __post_init__(self) -> None:
         """Refuse what ``refold_adapt_set`` refuses.
@@ -77,7 +107,7 @@ class AdaptConfig:
             RefoldcError: A field is out of its range.
         """
         legal = {
-            "method": (self.method in ("off", "forge"), "off or forge"),
+            "method": (self.method in METHODS, " or ".join(METHODS)),
             "stats": (self.stats in ("lagged", "exact"), "lagged or exact"),
             "rule": (self.rule in ("refold", "published"), "refold or published"),
             "interval": (1 <= self.interval <= INTERVAL_MAX, f"1 to {INTERVAL_MAX}"),
@@ -88,6 +118,15 @@ class AdaptConfig:
                 self.grade == 0 or LEAST_GRADE <= self.grade <= 1,
                 f"0, or {LEAST_GRADE:g} to 1",
             ),
+            "seed": (0 <= self.seed < 2**32, "0 to 4294967295"),
+            "dimension": (0 <= self.dimension <= 0xFFFF, "0 to 65535"),
+            "population": (4 <= self.population <= 64, "4 to 64"),
+            "window": (0 <= self.window <= 0xFF, "0 to 255"),
+            "generations": (0 <= self.generations <= 0xFFFF, "0 to 65535"),
+            "sigma": (0 < self.sigma <= SIGMA_MAX, f"above 0, at most {SIGMA_MAX}"),
+            "weight": (0 <= self.weight <= LAMBDA_MAX, f"0 to {LAMBDA_MAX}"),
+            "settle": (0 <= self.settle <= 1, "0 to 1"),
+            "shift": (0 <= self.shift <= SHIFT_MAX, f"0 to {SHIFT_MAX}"),
         }
         for name, (ok, expected) in legal.items():
             if not ok:
@@ -95,6 +134,21 @@ class AdaptConfig:
                     f"adaptation: {name} is {getattr(self, name)!r}, "
                     f"expected {expected}"
                 )
+
+    @classmethod
+    def alone(cls) -> AdaptConfig:
+        """PACE without FORGE: it has further to go, and needs the features' help."""
+        return cls(method="pace", sigma=0.3, weight=0.8)
+
+    @property
+    def code(self) -> Method:
+        """The method as the firmware numbers it."""
+        return Method[self.method.upper().replace("+", "_")]
+
+    @property
+    def parts(self) -> frozenset[str]:
+        """The methods that must be compiled in."""
+        return frozenset(self.method.split("+")) - {"off"}
 
     @classmethod
     def published(cls) -> AdaptConfig:
@@ -161,6 +215,10 @@ class Forge:
     def _choose(self, config: AdaptConfig) -> frozenset[int]:
         if config.method == "off":
             return frozenset()
+        if "pace" in config.parts:
+            raise RefoldcError(
+                "adaptation: this model computes FORGE; PACE is computed by the C alone"
+            )
         if not self._sites:
             raise RefoldcError(
                 "adaptation: the model was compiled without recalibration sites; "

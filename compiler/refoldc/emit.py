@@ -24,11 +24,12 @@ from refoldc.ctext import (
     joined,
 )
 from refoldc.emit_layers import OPERATORS
-from refoldc.facts import ABI, SITE_MASK_BYTES
+from refoldc.facts import ABI, SITE_MASK_BYTES, Method
 from refoldc.input_spec import input_slots
 from refoldc.ir import MAX_INPUTS, QGraph, QLayer, Site
 from refoldc.memory import Memory
 from refoldc.plan import Plan, logits_tensors
+from refoldc.search import SearchPlan
 from refoldc.serialise import graph_hash
 from refoldc.softmax import softmax_table
 
@@ -63,17 +64,25 @@ class Sources:
     model_h: str
 
 
-def emit_model(graph: QGraph, plan: Plan, memory: Memory, *, stamp: Stamp) -> Sources:
+def emit_model(
+    graph: QGraph,
+    plan: Plan,
+    memory: Memory,
+    search: SearchPlan | None = None,
+    *,
+    stamp: Stamp,
+) -> Sources:
     """Render a planned model as C99; equal inputs give equal bytes.
 
     Args:
         graph: Its last layer produces the output.
         plan: Of ``graph``.
         memory: Of ``plan``.
+        search: Of PACE, where the firmware contains it.
         stamp: What the files name as their origin.
     """
     return Sources(
-        model_c=joined(render_source(graph, plan, stamp)),
+        model_c=joined(render_source(graph, plan, search, stamp)),
         model_h=joined(render_header(graph, memory, stamp)),
     )
 
@@ -126,7 +135,9 @@ def render_header(graph: QGraph, memory: Memory, stamp: Stamp) -> Iterator[str]:
     yield "#endif"
 
 
-def render_source(graph: QGraph, plan: Plan, stamp: Stamp) -> Iterator[str]:
+def render_source(
+    graph: QGraph, plan: Plan, search: SearchPlan | None, stamp: Stamp
+) -> Iterator[str]:
     """The sections of model.c."""
     yield render_stamp(graph, stamp)
     yield '#include "model.h"\n\n#include <stddef.h>'
@@ -142,7 +153,9 @@ def render_source(graph: QGraph, plan: Plan, stamp: Stamp) -> Iterator[str]:
     yield render_ports(graph, plan)
     yield from render_sites(graph)
     yield render_softmax(graph)
-    yield render_model(graph, plan)
+    if search:
+        yield from render_search(search)
+    yield render_model(graph, plan, search)
 
 
 def render_input_table(graph: QGraph) -> Iterator[str]:
@@ -239,6 +252,7 @@ def render_sites(graph: QGraph) -> Iterator[str]:
         yield f"static const refold_site sites[] = {{\n{''.join(rows)}}};"
 
 
+FEATURE_ARRAYS = ("mean", "variance", "weight")
 SITE_ARRAYS = (
     *("mean", "variance", "inverse", "epsilon", "gain", "offset"),
     *("clean", "precision"),
@@ -281,15 +295,36 @@ def render_softmax(graph: QGraph) -> str:
     return c_struct("static const refold_softmax_table softmax = ", fields) + ";"
 
 
-def render_model(graph: QGraph, plan: Plan) -> str:
-    """The one symbol with external linkage."""
-    return (
-        c_struct("const refold_model refold_model_data = ", model_fields(graph, plan))
-        + ";"
+def render_search(search: SearchPlan) -> Iterator[str]:
+    """What PACE may move, its memory, and what it compares features with."""
+    features = search.source
+    if features:
+        yield "\n".join(
+            c_array("float", f"feature_{field}", getattr(features, field))
+            for field in FEATURE_ARRAYS
+        )
+    fields = (
+        ("sites", _byte_list(_mask(search.sites))),
+        ("channels", str(search.channels)),
+        ("dimension", str(search.dimension)),
+        ("window", str(search.window)),
+        ("bank", str(search.bank)),
+        ("features", str(len(features.mean) if features else 0)),
+        *(
+            (f"feature_{field}", f"feature_{field}" if features else "NULL")
+            for field in FEATURE_ARRAYS
+        ),
     )
+    yield c_struct("static const refold_pace_plan pace = ", fields) + ";"
 
 
-def model_fields(graph: QGraph, plan: Plan) -> Fields:
+def render_model(graph: QGraph, plan: Plan, search: SearchPlan | None) -> str:
+    """The one symbol with external linkage."""
+    fields = model_fields(graph, plan, search)
+    return c_struct("const refold_model refold_model_data = ", fields) + ";"
+
+
+def model_fields(graph: QGraph, plan: Plan, search: SearchPlan | None) -> Fields:
     """The members of refold_model."""
     pixels = graph.input_spec.mode == "pixels"
     widths = [len(site.mean) for site in graph.sites]
@@ -305,7 +340,7 @@ def model_fields(graph: QGraph, plan: Plan) -> Fields:
     yield "layers", "layers"
     yield "site_count", str(len(widths))
     yield "sites", "sites" if widths else "NULL"
-    yield "default_sites", _byte_list(site_mask(graph))
+    yield "default_sites", _byte_list(_mask(default_sites(graph)))
     yield "outputs", "outputs"
     yield "output_tensors", str(len(graph.outputs))
     yield "output_count", str(graph.output_count)
@@ -316,15 +351,25 @@ def model_fields(graph: QGraph, plan: Plan) -> Fields:
     yield "scratch_bytes", str(plan.scratch_bytes)
     yield "site_channels", str(sum(widths))
     yield "widest_site", str(max(widths, default=0))
-    yield "adaptation", "REFOLD_METHOD_FORGE" if widths else "REFOLD_METHOD_OFF"
+    yield "adaptation", f"REFOLD_METHOD_{_methods(graph, search).name}"
+    yield "pace", "&pace" if search else "NULL"
 
 
-def site_mask(graph: QGraph) -> bytes:
-    """Bit i: site i adapts by default."""
-    bits = np.zeros(8 * SITE_MASK_BYTES, np.uint8)
-    for index, site in enumerate(graph.sites):
-        bits[index] = site.default_on
-    return np.packbits(bits, bitorder="little").tobytes()
+def _methods(graph: QGraph, search: SearchPlan | None) -> Method:
+    """The adaptation that the firmware contains."""
+    if search:
+        return Method.FORGE_PACE if search.beside_forge else Method.PACE
+    return Method.FORGE if graph.sites else Method.OFF
+
+
+def default_sites(graph: QGraph) -> tuple[int, ...]:
+    """The sites that adapt by default."""
+    return tuple(i for i, site in enumerate(graph.sites) if site.default_on)
+
+
+def _mask(sites: tuple[int, ...]) -> bytes:
+    """Bit i: ``sites`` names site i."""
+    return sum(1 << site for site in sites).to_bytes(SITE_MASK_BYTES, "little")
 
 
 def _byte_list(data: bytes) -> str:

@@ -17,6 +17,9 @@ GATE_WINDOW: Final = 32
 GATE_OPEN_WINDOW: Final = 16
 GATE_SETTLED: Final = 24
 GATE_RECHECK: Final = 1024
+SIGMA_MAX: Final = 10
+LAMBDA_MAX: Final = 1000
+SHIFT_MAX: Final = 1000
 
 
 class Input(IntEnum):
@@ -31,6 +34,8 @@ class Method(IntEnum):
 
     OFF = 0
     FORGE = 1
+    PACE = 2
+    FORGE_PACE = 3
 
 
 class Stats(IntEnum):

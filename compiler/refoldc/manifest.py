@@ -114,12 +114,17 @@ class SiteRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """As in a result; the code's size is known once a board is built."""
+    """As in a result; the code's size is known once a board is built.
+
+    Attributes:
+        adapt_items: What the adaptation state consists of, in bytes.
+    """
 
     arena_bytes: int
     weights_bytes: int
     adapt_state_bytes: int
     code_bytes: int | None = None
+    adapt_items: dict[str, int] = {}
 
 
 class PeakRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +154,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         refold: Version of the compiler.
-        adapt: Adaptation that the firmware contains, ``none`` or ``forge``.
+        adapt: Adaptation that the firmware contains, as the option names it.
     """
 
     schema: str
@@ -211,6 +216,7 @@ def make_manifest(
             arena_bytes=memory.arena_bytes,
             weights_bytes=memory.weights_bytes,
             adapt_state_bytes=memory.adapt_state_bytes,
+            adapt_items=dict(memory.adapt_items),
         ),
         peak=PeakRecord(layer=layout.peak_layer, bytes=layout.live_bytes),
         accuracy=accuracy,

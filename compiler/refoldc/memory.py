@@ -6,8 +6,8 @@ them with what the runtime says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from refoldc.errors import DoesNotFit
 from refoldc.input_spec import input_slots
@@ -24,7 +24,8 @@ from refoldc.ir import (
     Site,
 )
 from refoldc.packing import packed_weights
-from refoldc.plan import Plan, aligned
+from refoldc.plan import ALIGNMENT, Plan, aligned
+from refoldc.search import SearchPlan, search_bytes, search_record_bytes
 from refoldc.softmax import ENTRIES
 
 CONTEXT_BYTES = 320
@@ -65,6 +66,7 @@ class Memory:
         packed_bytes: Constants that only builds with SIMD kernels add.
         record_bytes: The adaptation state as it is saved.
         link_image_bytes: What the link holds for each image under way.
+        adapt_items: What the adaptation state consists of.
     """
 
     arena_bytes: int
@@ -73,6 +75,7 @@ class Memory:
     packed_bytes: int = 0
     record_bytes: int = 0
     link_image_bytes: int = 0
+    adapt_items: Mapping[str, int] = field(default_factory=dict)
 
     def link_bytes(self, images: int) -> int:
         """REFOLD_LINK_BYTES for a window of ``images``; 0 without a link."""
@@ -85,18 +88,42 @@ class Memory:
         return self.weights_bytes + (self.packed_bytes if packed else 0)
 
 
-def measure(graph: QGraph, plan: Plan) -> Memory:
-    """The bytes of a planned model."""
-    state = adapt_bytes(graph)
+def measure(graph: QGraph, plan: Plan, search: SearchPlan | None = None) -> Memory:
+    """The bytes of a planned model.
+
+    Args:
+        graph: The network.
+        plan: Of its activations.
+        search: Of PACE, where the firmware contains it.
+    """
+    items = adapt_items(graph, search)
+    state = sum(items.values())
     fixed = CONTEXT_BYTES + aligned(plan.activation_bytes + TENSOR_SLACK)
     return Memory(
         arena_bytes=fixed + aligned(plan.scratch_bytes) + state,
         adapt_state_bytes=state,
-        weights_bytes=sum(constant_bytes(graph)),
+        weights_bytes=sum(constant_bytes(graph)) + feature_bytes(search),
         packed_bytes=sum(map(packed_bytes, graph.layers)),
-        record_bytes=record_bytes(graph),
+        record_bytes=record_bytes(graph, search),
         link_image_bytes=link_image_bytes(graph),
+        adapt_items=items,
     )
+
+
+def adapt_items(graph: QGraph, search: SearchPlan | None) -> dict[str, int]:
+    """Bytes of the adaptation state by what they are for."""
+    if not graph.sites:
+        return {}
+    items = {"statistics_bytes": adapt_bytes(graph)}
+    if search:
+        items |= search_bytes(graph, search)
+        items["search_padding_bytes"] = -sum(items.values()) % ALIGNMENT
+    return items
+
+
+def feature_bytes(search: SearchPlan | None) -> int:
+    """Three float constants a feature."""
+    return 12 * search.features if search else 0
 
 
 def adapt_bytes(graph: QGraph) -> int:
@@ -111,10 +138,13 @@ def adapt_bytes(graph: QGraph) -> int:
     )
 
 
-def record_bytes(graph: QGraph) -> int:
+def record_bytes(graph: QGraph, search: SearchPlan | None) -> int:
     """What refold_adapt_save writes; 0 where nothing adapts."""
     channels = sum(len(site.mean) for site in graph.sites)
-    return RECORD_BYTES + RECORD_BYTES_A_CHANNEL * channels if channels else 0
+    if not channels:
+        return 0
+    record = RECORD_BYTES + RECORD_BYTES_A_CHANNEL * channels
+    return record + (search_record_bytes(graph, search) if search else 0)
 
 
 def link_image_bytes(graph: QGraph) -> int:
@@ -175,7 +205,8 @@ def check_fits(plan: Plan, memory: Memory, limits: Limits) -> None:
         raise DoesNotFit(
             f"the model needs {needed} bytes of RAM on board {limits.board}, which has "
             f"{ram}: {plan.live_bytes} of them are the tensors alive at layer "
-            f"{plan.peak_layer}, {memory.adapt_state_bytes} adaptation state. "
+            f"{plan.peak_layer}, {memory.adapt_state_bytes} adaptation "
+            f"state{listed(memory)}. "
             f"{ram_remedy(memory, needed, ram)}"
         )
     if flash is not None and constants > flash:
@@ -184,6 +215,17 @@ def check_fits(plan: Plan, memory: Memory, limits: Limits) -> None:
             f"{limits.board} has {flash} bytes of flash for them: use a narrower model "
             "or a board with more flash"
         )
+
+
+def listed(memory: Memory) -> str:
+    """What the adaptation state consists of, where it is more than one thing."""
+    if len(memory.adapt_items) < 2:
+        return ""
+    parts = (
+        f"{name.removesuffix('_bytes').replace('_', ' ')} {size}"
+        for name, size in memory.adapt_items.items()
+    )
+    return f" ({', '.join(parts)})"
 
 
 def ram_remedy(memory: Memory, needed: int, ram: int) -> str:

@@ -13,6 +13,7 @@ from refoldc.ir import Shape
 InputMode = Literal["pixels", "tensor"]
 
 MINMAX = "minmax"
+ADAPT = ("none", "forge", "pace", "forge+pace")
 
 _UNNORMALISED = (
     "No mean and std were given: pixels are taken as pixel/255. If the model was "
@@ -30,7 +31,8 @@ class CompileOptions:
         input: ``pixels``: the device takes uint8 H x W x C; ``tensor``: int8 in
             the model's own scale; None: pixels where there are 1 or 3 channels.
         sites: ``all``, ``auto:K`` or site numbers such as ``14+6+5``.
-        adapt: Adaptation code in the firmware: ``none`` or ``forge``.
+        adapt: Adaptation code in the firmware: ``none``, ``forge``, ``pace`` or
+            ``forge+pace``.
         calibration: ``minmax``, or ``percentile:P`` with 50 < P <= 100.
         targets: ``mix``: BatchNorm's moments unless calibration contradicts
             them; ``bn``: always BatchNorm's.
@@ -56,7 +58,7 @@ class CompileOptions:
     def __post_init__(self) -> None:
         """Check what can be checked without the model."""
         _one_of("input", self.input, (None, "pixels", "tensor"))
-        _one_of("adapt", self.adapt, ("none", "forge"))
+        _one_of("adapt", self.adapt, ADAPT)
         _one_of("targets", self.targets, ("mix", "bn"))
         _check_sites(self.sites)
         _check_normalisation(self.mean, self.std)

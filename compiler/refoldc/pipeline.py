@@ -36,6 +36,7 @@ from refoldc.plan import plan
 from refoldc.qdq_export import qdq_model
 from refoldc.quantise import quantise
 from refoldc.reference import Reference
+from refoldc.search import measure_features, plan_search
 from refoldc.threads import one_blas_thread
 from refoldc.verify import verify
 from refoldc.verify_import import verify_import
@@ -108,7 +109,8 @@ def compile_model(
     graph = measure_gate(replace(graph, notices=notices), received)
     enter("plan")
     layout = plan(graph)
-    memory = measure(graph, layout)
+    search = plan_search(graph, options.adapt)
+    memory = measure(graph, layout, search)
     if limits is not None:
         check_fits(layout, memory, limits)
     enter("compare")
@@ -127,7 +129,13 @@ def compile_model(
             layout=layout,
         ),
         graph=graph,
-        sources=emit_model(graph, layout, memory, stamp=stamp),
+        sources=emit_model(
+            graph,
+            layout,
+            memory,
+            measure_features(graph, search, received),
+            stamp=stamp,
+        ),
         qdq=qdq_model(graph),
         golden=known,
         layers=layer_tensors(targeted, known, few, options) if dump_layers else None,

@@ -28,6 +28,7 @@ class Outcome(NamedTuple):
     shift_score: np.float32
     adapted: bool
     gate: bool | None
+    forward_passes: int = 1
 
 
 class Reference:
@@ -72,14 +73,19 @@ class Reference:
 
         Like :meth:`infer` in all else: adaptation sees the image.
         """
-        tensors = self._run(image)
-        self._answer(tensors)
+        tensors = self.tensors(image)
         return {layer.name: tensors[layer.output] for layer in self.graph.layers}
 
     @property
     def forge(self) -> Forge:
         """The adaptation of its sites."""
         return self._forge
+
+    def tensors(self, image: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Run one image and return every tensor by name; adaptation sees it."""
+        tensors = self._run(image)
+        self._answer(tensors)
+        return tensors
 
     def save_state(self) -> bytes:
         """The record that ``refold_adapt_save`` writes."""

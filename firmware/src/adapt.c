@@ -13,15 +13,20 @@
 
 static bool is_compiled_in(const refold_model *model)
 {
-    return (model->adaptation & REFOLD_METHOD_FORGE) != 0;
+    return model->adaptation != REFOLD_METHOD_OFF;
+}
+
+static size_t statistics_bytes(const refold_model *model)
+{
+    return REFOLD_ADAPT_BYTES((size_t)model->site_channels, (size_t)model->widest_site,
+                              (size_t)model->site_count);
 }
 
 size_t refold_adapt_bytes(const refold_model *model)
 {
     if (!is_compiled_in(model))
         return 0;
-    return REFOLD_ADAPT_BYTES((size_t)model->site_channels, (size_t)model->widest_site,
-                              (size_t)model->site_count);
+    return statistics_bytes(model) + refold_pace_bytes(model);
 }
 
 /* Hand out the next `bytes` of the arena. */
@@ -55,6 +60,8 @@ void refold_adapt_init(refold_ctx *ctx, uint8_t *memory)
 {
     refold_adapt_defaults(ctx->model, &ctx->config);
     ctx->config.method = REFOLD_METHOD_OFF;
+    if (ctx->model->pace != NULL)
+        refold_pace_complete(ctx->model, &ctx->config);
     if (is_compiled_in(ctx->model)) {
         uint32_t first = 0;
         divide(ctx, memory);
@@ -62,6 +69,9 @@ void refold_adapt_init(refold_ctx *ctx, uint8_t *memory)
             ctx->sites[i].first = first;
             first += ctx->model->sites[i].channels;
         }
+        if (ctx->model->pace != NULL)
+            ctx->pace = refold_pace_init(ctx->model,
+                                         memory + statistics_bytes(ctx->model));
     }
     refold_adapt_reset(ctx);
 }
@@ -84,39 +94,22 @@ static refold_forge view(const refold_ctx *ctx, int site)
     return forge;
 }
 
-static void make_table(refold_ctx *ctx, int site)
+static bool forges(const refold_ctx *ctx, int site)
 {
-    refold_forge forge = view(ctx, site);
-
-    ctx->sites[site].shift = refold_forge_table(&forge, ctx->shrinkage);
-}
-
-/* The table in force, until the next site's. */
-static refold_requant table(const refold_ctx *ctx, int site)
-{
-    refold_requant requant = *ctx->model->sites[site].requant;
-    uint8_t shift = ctx->sites[site].shift;
-
-    if (shift != 0) {
-        refold_forge forge = view(ctx, site);
-        refold_forge_biases(&forge, shift);
-        requant.m = forge.m;
-        requant.b = forge.b;
-        requant.shift = shift;
-    }
-    return requant;
-}
-
-bool refold_adapt_active(const refold_ctx *ctx, int site)
-{
-    return ctx->config.method == REFOLD_METHOD_FORGE &&
+    return (ctx->config.method & REFOLD_METHOD_FORGE) != 0 &&
            (ctx->config.sites[site / 8] >> (site % 8) & 1) != 0;
+}
+
+static bool has_pace(const refold_ctx *ctx)
+{
+    return (ctx->config.method & REFOLD_METHOD_PACE) != 0;
 }
 
 /* Do recalibrated tables come into force? */
 static bool recalibrates(const refold_ctx *ctx)
 {
-    return !ctx->config.gate || ctx->gate.phase == REFOLD_PHASE_OPEN;
+    return !(ctx->config.method & REFOLD_METHOD_FORGE) || !ctx->config.gate ||
+           ctx->gate.phase == REFOLD_PHASE_OPEN;
 }
 
 /* Do the running statistics move? Not by static tables' images after others'. */
@@ -134,6 +127,51 @@ static float graded(const refold_ctx *ctx)
     return g == 0.0f ? a : a * (ctx->shift_score / (ctx->shift_score + g));
 }
 
+/* The site as PACE has moved it: *moved, which must outlive the view, or the model's. */
+static refold_forge moved_view(const refold_ctx *ctx, int site, refold_site *moved)
+{
+    refold_forge forge = view(ctx, site);
+
+    if (has_pace(ctx))
+        forge.site = refold_space_site(&ctx->pace->space, site, moved);
+    return forge;
+}
+
+/* PACE moves targets, FORGE tells where they are moved from: a = 0 without it. */
+static void make_table(refold_ctx *ctx, int site)
+{
+    refold_site moved;
+    refold_forge forge = moved_view(ctx, site, &moved);
+    float shrinkage = forges(ctx, site) ? ctx->shrinkage : 0.0f;
+
+    ctx->sites[site].shift = refold_forge_table(&forge, shrinkage);
+}
+
+/* The table in force, until the next site's. */
+static refold_requant table(const refold_ctx *ctx, int site)
+{
+    refold_requant requant = *ctx->model->sites[site].requant;
+    uint8_t shift = ctx->sites[site].shift;
+    refold_site moved;
+
+    if (shift != 0) {
+        refold_forge forge = moved_view(ctx, site, &moved);
+        refold_forge_biases(&forge, shift);
+        requant.m = forge.m;
+        requant.b = forge.b;
+        requant.shift = shift;
+    }
+    return requant;
+}
+
+/* Has anything been learnt that a table of this site would show? */
+static bool has_learnt(const refold_ctx *ctx, int site)
+{
+    return (forges(ctx, site) && ctx->images > 0) ||
+           (has_pace(ctx) && refold_space_moves(ctx->model, site) &&
+            refold_pace_has_moved(ctx->pace));
+}
+
 void refold_adapt_retable(refold_ctx *ctx)
 {
     if (!is_compiled_in(ctx->model))
@@ -141,9 +179,16 @@ void refold_adapt_retable(refold_ctx *ctx)
     ctx->shrinkage = graded(ctx);
     for (int i = 0; i < ctx->model->site_count; i++) {
         ctx->sites[i].shift = 0;
-        if (ctx->images > 0 && recalibrates(ctx) && refold_adapt_active(ctx, i))
+        if (recalibrates(ctx) && has_learnt(ctx, i))
             make_table(ctx, i);
     }
+}
+
+void refold_adapt_move(refold_ctx *ctx)
+{
+    for (int i = 0; i < ctx->model->site_count; i++)
+        if (refold_space_moves(ctx->model, i))
+            make_table(ctx, i);
 }
 
 /* The arrays; the gate stays where it is. */
@@ -158,7 +203,7 @@ static void reset_statistics(refold_ctx *ctx)
     }
 }
 
-void refold_adapt_reset(refold_ctx *ctx)
+static void begin_again(refold_ctx *ctx)
 {
     ctx->images = 0;
     ctx->shift_score = 0.0f;
@@ -166,6 +211,13 @@ void refold_adapt_reset(refold_ctx *ctx)
     ctx->gate.images = 0;
     if (is_compiled_in(ctx->model))
         reset_statistics(ctx);
+}
+
+void refold_adapt_reset(refold_ctx *ctx)
+{
+    begin_again(ctx);
+    if (ctx->pace != NULL)
+        refold_pace_reset(ctx->pace, &ctx->config);
 }
 
 void refold_adapt_defaults(const refold_model *model, refold_adapt_config *config)
@@ -180,6 +232,13 @@ void refold_adapt_defaults(const refold_model *model, refold_adapt_config *confi
         .shrinkage = 0.5f,
         .momentum = 1.0f / 640.0f,
         .grade = 0.0f,
+        .seed = 1,
+        .generations = 20,
+        .population = 12,
+        .sigma = 0.03f,
+        .lambda = 0.0f,
+        .settle = 0.0f,
+        .shift = 0.4f,
     };
 
     memcpy(defaults.sites, model->default_sites, sizeof defaults.sites);
@@ -204,7 +263,7 @@ static bool is_grade(float grade)
 /* Comparisons are written so that a NaN fails them. */
 static bool in_range(const refold_model *model, const refold_adapt_config *config)
 {
-    return config->method <= REFOLD_METHOD_FORGE &&
+    return config->method <= REFOLD_METHOD_FORGE_PACE &&
            config->stats <= REFOLD_STATS_EXACT &&
            config->rule <= REFOLD_RULE_PUBLISHED && config->gate <= 1 &&
            config->interval >= 1 &&
@@ -217,12 +276,18 @@ refold_status refold_adapt_set(refold_ctx *ctx, const refold_adapt_config *confi
 {
     if (!in_range(ctx->model, config))
         return REFOLD_ERROR_CONFIG;
-    if (config->method != REFOLD_METHOD_OFF && !is_compiled_in(ctx->model))
+    if (config->method & ~ctx->model->adaptation)
         return REFOLD_ERROR_UNSUPPORTED;
-    bool forget = config->rule != ctx->config.rule;
+    if ((config->method & REFOLD_METHOD_PACE) && !refold_pace_allows(ctx->model, config))
+        return REFOLD_ERROR_CONFIG;
+    refold_adapt_config before = ctx->config;
     ctx->config = *config;
-    if (forget)
+    if (has_pace(ctx))
+        refold_pace_complete(ctx->model, &ctx->config);
+    if (config->rule != before.rule)
         refold_adapt_reset(ctx);
+    if (has_pace(ctx))
+        refold_pace_configure(ctx->pace, &before, &ctx->config);
     refold_adapt_retable(ctx);
     return REFOLD_OK;
 }
@@ -242,10 +307,23 @@ void refold_adapt_begin(refold_ctx *ctx)
     ctx->momentum = refold_forge_momentum(ctx->images, config->warm, config->momentum);
     ctx->shrinkage = graded(ctx);
     ctx->look = refold_gate_next(&ctx->gate, ctx->images);
-    ctx->report.gate = config->method == REFOLD_METHOD_OFF || !config->gate
+    ctx->report.gate = !(config->method & REFOLD_METHOD_FORGE) || !config->gate
                            ? REFOLD_GATE_NONE
                        : recalibrates(ctx) ? REFOLD_GATE_OPEN
                                            : REFOLD_GATE_CLOSED;
+    ctx->report.forward_passes = 1;
+    if (has_pace(ctx))
+        refold_pace_report(ctx->pace, &ctx->report);
+}
+
+/* PACE remembers what it found in the domain that has ended. */
+static void change_domain(refold_ctx *ctx)
+{
+    begin_again(ctx);
+    if (!has_pace(ctx))
+        return;
+    refold_pace_change(ctx->pace, &ctx->config);
+    refold_pace_empty(ctx->pace);
 }
 
 /*
@@ -260,7 +338,7 @@ static void settle_gate(refold_ctx *ctx)
                                                      model->gate_margin, doubt);
 
     if (verdict == REFOLD_VERDICT_FORGET)
-        refold_adapt_reset(ctx);
+        change_domain(ctx);
     if (verdict == REFOLD_VERDICT_OPEN && ctx->images > REFOLD_GATE_FIRST)
         ctx->images = REFOLD_GATE_FIRST;
     if (verdict == REFOLD_VERDICT_OPEN || verdict == REFOLD_VERDICT_SWITCH)
@@ -270,7 +348,7 @@ static void settle_gate(refold_ctx *ctx)
 /* t counts once an image, so that all its sites share one momentum. */
 void refold_adapt_end(refold_ctx *ctx)
 {
-    if (ctx->config.method != REFOLD_METHOD_FORGE)
+    if (!(ctx->config.method & REFOLD_METHOD_FORGE))
         return;
     ctx->shift_score = refold_forge_mean_score(&ctx->score);
     ctx->report.shift_score = ctx->shift_score;
@@ -279,6 +357,23 @@ void refold_adapt_end(refold_ctx *ctx)
         ctx->images++;
     if (ctx->config.gate)
         settle_gate(ctx);
+}
+
+/* While the gate is closed there is nothing to search for. */
+void refold_adapt_keep(refold_ctx *ctx, const void *input, const int32_t *logits)
+{
+    if (!has_pace(ctx))
+        return;
+    if (recalibrates(ctx))
+        refold_pace_keep(ctx->pace, input, logits);
+    else
+        refold_pace_empty(ctx->pace);
+}
+
+void refold_adapt_search(refold_ctx *ctx)
+{
+    if (has_pace(ctx))
+        refold_pace_search(ctx);
 }
 
 static bool table_is_due(const refold_ctx *ctx)
@@ -294,7 +389,7 @@ static float window_weight(const refold_ctx *ctx)
     return refold_forge_momentum(ctx->gate.images, 1, least);
 }
 
-static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
+static void absorb_forge(refold_ctx *ctx, int site, const refold_moments *moments)
 {
     uint32_t start = refold_now(ctx);
     bool gate = ctx->config.gate != 0;
@@ -312,6 +407,20 @@ static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
     ctx->report.adapt_us += refold_now(ctx) - start;
 }
 
+/* Does PACE tell domains apart by this site? */
+static bool watches(const refold_ctx *ctx, int site)
+{
+    return has_pace(ctx) && site == refold_pace_watched(ctx->model);
+}
+
+static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
+{
+    if (forges(ctx, site))
+        absorb_forge(ctx, site, moments);
+    if (watches(ctx, site))
+        refold_pace_watch(ctx->pace, moments, ctx->model->sites[site].pixels);
+}
+
 void refold_adapt_run(refold_ctx *ctx, int site, refold_kernel run, refold_call *call)
 {
     refold_requant requant = table(ctx, site);
@@ -319,8 +428,12 @@ void refold_adapt_run(refold_ctx *ctx, int site, refold_kernel run, refold_call 
     void *out = call->out;
 
     call->requant = &requant;
+    if (ctx->rehearsing || !(forges(ctx, site) || watches(ctx, site))) {
+        run(call);
+        return;
+    }
     call->moments = &moments;
-    if (ctx->config.stats == REFOLD_STATS_EXACT)
+    if (ctx->config.stats == REFOLD_STATS_EXACT && forges(ctx, site))
         call->out = NULL;
     run(call);
     absorb(ctx, site, &moments);

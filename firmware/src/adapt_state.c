@@ -9,6 +9,7 @@
 #include "context.h"
 #include "crc32.h"
 #include "bytes.h"
+#include "pace_record.h"
 
 #define VERSION 2
 #define CRC_BYTES 4
@@ -34,11 +35,30 @@ enum {
 
 static const uint8_t magic[4] = {'R', 'F', 'S', 'T'};
 
-size_t refold_adapt_state_bytes(const refold_model *model)
+/* Of the running statistics; every record begins with them. */
+static size_t statistics_record_bytes(const refold_model *model)
 {
     if (refold_adapt_bytes(model) == 0)
         return 0;
     return HEADER_BYTES + MOMENTS * sizeof(float) * (size_t)model->site_channels + CRC_BYTES;
+}
+
+size_t refold_adapt_state_bytes(const refold_model *model)
+{
+    size_t bytes = statistics_record_bytes(model);
+
+    if (model->pace != NULL)
+        bytes += refold_pace_record_bytes(model, model->pace->dimension);
+    return bytes;
+}
+
+size_t refold_adapt_record_bytes(const refold_ctx *ctx)
+{
+    size_t bytes = statistics_record_bytes(ctx->model);
+
+    if (ctx->config.method & REFOLD_METHOD_PACE)
+        bytes += refold_pace_record_bytes(ctx->model, ctx->config.dimension);
+    return bytes;
 }
 
 static void put_header(const refold_ctx *ctx, uint8_t *record)
@@ -64,7 +84,7 @@ static void list_moments(const refold_ctx *ctx, float *arrays[MOMENTS])
 
 refold_status refold_adapt_save(const refold_ctx *ctx, void *buffer, size_t bytes)
 {
-    size_t needed = refold_adapt_state_bytes(ctx->model);
+    size_t needed = statistics_record_bytes(ctx->model);
     uint32_t channels = ctx->model->site_channels;
     uint8_t *record = buffer;
     uint8_t *at = record + HEADER_BYTES;
@@ -72,7 +92,7 @@ refold_status refold_adapt_save(const refold_ctx *ctx, void *buffer, size_t byte
 
     if (needed == 0)
         return REFOLD_ERROR_UNSUPPORTED;
-    if (bytes < needed)
+    if (bytes < refold_adapt_record_bytes(ctx))
         return REFOLD_ERROR_SIZE;
     put_header(ctx, record);
     list_moments(ctx, arrays);
@@ -80,6 +100,8 @@ refold_status refold_adapt_save(const refold_ctx *ctx, void *buffer, size_t byte
         for (uint32_t c = 0; c < channels; c++, at += 4)
             put_f32(at, arrays[i][c]);
     put_u32(at, refold_crc32(0, record, needed - CRC_BYTES));
+    if (ctx->config.method & REFOLD_METHOD_PACE)
+        refold_pace_save(ctx->pace, record + needed);
     return REFOLD_OK;
 }
 
@@ -102,15 +124,15 @@ static bool holds_window(const uint8_t *record)
     return get_u32(record + AT_WINDOW) <= (uint32_t)refold_gate_window(&gate);
 }
 
-static bool is_ours(const refold_ctx *ctx, const uint8_t *record, size_t bytes)
+static bool is_ours(const refold_ctx *ctx, const uint8_t *record)
 {
     const refold_model *model = ctx->model;
+    size_t bytes = statistics_record_bytes(model);
     uint32_t channels = model->site_channels;
     const uint8_t *first = record + HEADER_BYTES;
     size_t array_bytes = sizeof(float) * (size_t)channels;
 
-    return bytes == refold_adapt_state_bytes(model) &&
-           memcmp(record + AT_MAGIC, magic, sizeof magic) == 0 &&
+    return memcmp(record + AT_MAGIC, magic, sizeof magic) == 0 &&
            get_u16(record + AT_VERSION) == VERSION &&
            record[AT_RULE] == ctx->config.rule && record[AT_PHASE] <= REFOLD_PHASE_RECHECK &&
            memcmp(record + AT_SHA256, model->sha256, sizeof model->sha256) == 0 &&
@@ -134,7 +156,10 @@ refold_status refold_adapt_load(refold_ctx *ctx, const void *buffer, size_t byte
     if (refold_adapt_state_bytes(ctx->model) == 0)
         return REFOLD_ERROR_UNSUPPORTED;
     refold_adapt_reset(ctx);
-    if (!is_ours(ctx, record, bytes))
+    if (bytes != refold_adapt_record_bytes(ctx) || !is_ours(ctx, record))
+        return REFOLD_ERROR_STATE;
+    if ((ctx->config.method & REFOLD_METHOD_PACE) &&
+        !refold_pace_load(ctx->pace, record + statistics_record_bytes(ctx->model)))
         return REFOLD_ERROR_STATE;
     ctx->images = get_u32(record + AT_IMAGES);
     ctx->gate.phase = record[AT_PHASE];

@@ -10,6 +10,7 @@
 
 #include "forge.h"
 #include "gate.h"
+#include "pace.h"
 #include "refold/refold.h"
 
 /* What a site keeps besides its channels' arrays; 8 bytes, see arena.h. */
@@ -34,6 +35,8 @@ struct refold_ctx {
     refold_forge_score score;
     refold_gate gate;
     refold_gate_look look; /* at the present image */
+    refold_pace *pace;     /* NULL in a model compiled without */
+    bool rehearsing;       /* an image runs to judge a candidate: nothing is absorbed */
 
     /* Adaptation state; NULL in a model compiled without. */
     refold_site_state *sites; /* [site_count] */
@@ -61,13 +64,22 @@ void refold_adapt_init(refold_ctx *ctx, uint8_t *memory);
 void refold_adapt_begin(refold_ctx *ctx);
 void refold_adapt_end(refold_ctx *ctx);
 
-/* Does this site adapt under the present configuration? */
-bool refold_adapt_active(const refold_ctx *ctx, int site);
+/* After the logits are known. */
+void refold_adapt_keep(refold_ctx *ctx, const void *input, const int32_t *logits);
+
+/* Recompute the tables of the sites that PACE moves. */
+void refold_adapt_move(refold_ctx *ctx);
 
 /* Recompute the tables of the sites that adapt; the others are static. */
 void refold_adapt_retable(refold_ctx *ctx);
 
-/* Run a site's layer, with its statistics, update and table. */
+/* Run a site's layer under the table in force, and absorb its statistics. */
 void refold_adapt_run(refold_ctx *ctx, int site, refold_kernel run, refold_call *call);
+
+/* Run an image under the tables in force; nothing is absorbed. */
+void refold_rehearse(refold_ctx *ctx, const void *input, int32_t *logits);
+
+/* What the last layer read of the image that ran last. */
+const int8_t *refold_last_input(const refold_ctx *ctx);
 
 #endif

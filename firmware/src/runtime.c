@@ -84,7 +84,7 @@ static void run_layer(refold_ctx *ctx, const refold_layer *layer)
     for (int i = 0; i < REFOLD_LAYER_INPUTS; i++)
         call.in[i] = tensor_at(ctx, layer->in[i]);
 
-    if (layer->site != REFOLD_NO_SITE && refold_adapt_active(ctx, layer->site))
+    if (layer->site != REFOLD_NO_SITE && ctx->config.method != REFOLD_METHOD_OFF)
         refold_adapt_run(ctx, layer->site, layer->run, &call);
     else
         layer->run(&call);
@@ -114,20 +114,41 @@ static int32_t *copy_output(const refold_ctx *ctx, const refold_output_tensor *o
     return logits + layer->out_elements;
 }
 
+const int8_t *refold_last_input(const refold_ctx *ctx)
+{
+    const refold_model *model = ctx->model;
+
+    return tensor_at(ctx, model->layers[model->layer_count - 1].in[0]);
+}
+
+static void run_network(refold_ctx *ctx, const void *input, int32_t *logits)
+{
+    load_input(ctx, input);
+    for (uint16_t i = 0; i < ctx->model->layer_count; i++) {
+        run_layer(ctx, &ctx->model->layers[i]);
+        if (ctx->trace && !ctx->rehearsing)
+            trace_layer(ctx, i);
+    }
+    for (int i = 0; i < ctx->model->output_tensors; i++)
+        logits = copy_output(ctx, &ctx->model->outputs[i], logits);
+}
+
+void refold_rehearse(refold_ctx *ctx, const void *input, int32_t *logits)
+{
+    ctx->rehearsing = true;
+    run_network(ctx, input, logits);
+    ctx->rehearsing = false;
+}
+
 refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
 {
     uint32_t start = refold_now(ctx);
 
+    refold_adapt_search(ctx);
     refold_adapt_begin(ctx);
-    load_input(ctx, input);
-    for (uint16_t i = 0; i < ctx->model->layer_count; i++) {
-        run_layer(ctx, &ctx->model->layers[i]);
-        if (ctx->trace)
-            trace_layer(ctx, i);
-    }
+    run_network(ctx, input, logits);
     refold_adapt_end(ctx);
-    for (int i = 0; i < ctx->model->output_tensors; i++)
-        logits = copy_output(ctx, &ctx->model->outputs[i], logits);
+    refold_adapt_keep(ctx, input, logits);
     ctx->report.infer_us = refold_now(ctx) - start;
     return REFOLD_OK;
 }

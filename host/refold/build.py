@@ -16,7 +16,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from platformdirs import user_cache_path
 from refold.boards import Board
 from refold.errors import UserError
 from refold.esp_build import APP, build_images
-from refold.recipe import Recipe, make_recipe
+from refold.recipe import Recipe, make_recipe, make_twin_recipe
 
 LOCK_S = 600.0
 """Longest wait for another process that builds the same."""
@@ -94,13 +94,43 @@ def build(artefact: Path, board: Board, *, progress: Progress | None = None) -> 
     directory = artefact / "build" / board.id
     suffix = ".exe" if os.name == "nt" else ""
     executable = directory / f"refold-{board.id}{suffix}"
+    with _alone_in(directory):
+        if board.toolchain.kind == "esp_idf":
+            build_hash = build_images(artefact, board).build_hash
+            return Build(directory / APP, build_hash, None, directory, sites)
+        recipe = make_recipe(artefact, board)
+        record = _bring_up_to_date(recipe, executable, progress)
+    return Build(executable, record.build_hash, record.code_bytes, directory, sites)
+
+
+def build_twin(artefact: Path, board: Board) -> Path:
+    """Build the library by which the host computes what the firmware does.
+
+    Args:
+        artefact: Compiled model directory.
+        board: Whose compiler makes it: the native one.
+
+    Raises:
+        UserError: As of :func:`build`.
+    """
+    directory = artefact / "build" / "twin"
+    library = directory / f"refold-twin{'.dll' if os.name == 'nt' else '.so'}"
+    with _alone_in(directory):
+        _bring_up_to_date(make_twin_recipe(artefact, board), library, None)
+    return library
+
+
+@contextlib.contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Make the directory and keep other processes from building in it.
+
+    Raises:
+        UserError: One does for too long, or the directory cannot be written.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with FileLock(directory / ".lock", timeout=LOCK_S):
-            if board.toolchain.kind == "esp_idf":
-                build_hash = build_images(artefact, board).build_hash
-                return Build(directory / APP, build_hash, None, directory, sites)
-            record = _bring_up_to_date(artefact, board, executable, progress)
+            yield
     except Timeout:
         raise UserError(
             f"{directory}: another process has been building there for {LOCK_S:g} s; "
@@ -111,7 +141,6 @@ def build(artefact: Path, board: Board, *, progress: Progress | None = None) -> 
             f"cannot build in {directory}: {error}; make it a folder that can be "
             "written, with space on its disk"
         ) from error
-    return Build(executable, record.build_hash, record.code_bytes, directory, sites)
 
 
 def _default_sites(artefact: Path) -> tuple[int, ...]:
@@ -132,9 +161,8 @@ def _default_sites(artefact: Path) -> tuple[int, ...]:
 
 
 def _bring_up_to_date(
-    artefact: Path, board: Board, executable: Path, progress: Progress | None
+    recipe: Recipe, executable: Path, progress: Progress | None
 ) -> _Record:
-    recipe = make_recipe(artefact, board)
     path = executable.with_name("build.json")
     record = _read_record(path)
     fresh = record is not None and record.build_hash == recipe.build_hash

@@ -1,8 +1,9 @@
 """Bit-exact parity, checked beside the stream.
 
 What the device answered is handed, one stream at a time, to worker processes
-that run the host model (:class:`refoldc.reference.Reference`) over the same
-images. Streaming never waits for them, and they give way to it.
+that run the host model over the same images: :class:`refoldc.reference.Reference`,
+or :class:`refold.twin.Twin` where PACE is on. Streaming never waits for them, and
+they give way to it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ from refoldc.artefact import load_artefact
 from refoldc.reference import Reference
 
 from refold.device import Reply
+from refold.twin import Twin
 
 BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 NICENESS = 10
+
+HostModel = Reference | Twin
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,6 +47,7 @@ class Claim:
         logits: int32 [N, C].
         scores: Shift scores, float32 [N].
         adapted: bool [N].
+        passes: Forward passes of each image.
         gates: Whether each image found the gate open; None without a gate.
         end: Its state after the last image; None where it could not be read.
     """
@@ -53,6 +58,7 @@ class Claim:
     logits: NDArray[np.int32]
     scores: NDArray[np.float32]
     adapted: NDArray[np.bool_]
+    passes: tuple[int, ...]
     gates: tuple[bool | None, ...]
     end: bytes | None
 
@@ -73,12 +79,13 @@ def claim(
         logits=np.array([r.logits for r in replies], dtype=np.int32),
         scores=np.array([r.shift_score for r in replies], dtype=np.float32),
         adapted=np.array([r.adapted for r in replies], dtype=np.bool_),
+        passes=tuple(r.forward_passes for r in replies),
         gates=tuple(r.gate for r in replies),
         end=end,
     )
 
 
-def differing(reference: Reference, claimed: Claim) -> tuple[int, ...]:
+def differing(reference: HostModel, claimed: Claim) -> tuple[int, ...]:
     """Return the positions of images whose outcome differs in any bit.
 
     A state that differs after the last image counts as that image's.
@@ -95,6 +102,7 @@ def differing(reference: Reference, claimed: Claim) -> tuple[int, ...]:
             == claimed.scores[index].tobytes()
             and outcome.adapted == claimed.adapted[index]
             and outcome.gate == claimed.gates[index]
+            and outcome.forward_passes == claimed.passes[index]
         )
         if not same:
             wrong.append(index)
@@ -105,7 +113,7 @@ def differing(reference: Reference, claimed: Claim) -> tuple[int, ...]:
     return tuple(wrong)
 
 
-def _state(reference: Reference) -> bytes:
+def _state(reference: HostModel) -> bytes:
     """Return the state as a device saves it: nothing where nothing can adapt."""
     return reference.save_state() if reference.graph.sites else b""
 
@@ -123,13 +131,16 @@ class Checker:
 
 
 @contextmanager
-def checking(artefact: Path, *, workers: int | None = None) -> Iterator[Checker]:
+def checking(
+    artefact: Path, *, twin: Path | None = None, workers: int | None = None
+) -> Iterator[Checker]:
     """Start workers for one artefact and end them with the block.
 
     A block left by an exception drops all claims that are not checked yet.
 
     Args:
         artefact: Compiled model directory.
+        twin: The artefact's twin, where a mode with PACE is to be checked.
         workers: Processes; by default one a CPU.
     """
     context = multiprocessing.get_context("spawn")
@@ -139,7 +150,7 @@ def checking(artefact: Path, *, workers: int | None = None) -> Iterator[Checker]
             max_workers=workers or os.cpu_count() or 1,
             mp_context=context,
             initializer=_start_worker,
-            initargs=(artefact, lifeline),
+            initargs=(artefact, twin, lifeline),
         )
         try:
             yield Checker(executor)
@@ -172,16 +183,19 @@ def _single_threaded_blas() -> Iterator[None]:
 # --- in the worker ---------------------------------------------------------------
 
 _reference: Reference
+_twin: Twin | None
 
 
-def _start_worker(artefact: Path, lifeline: Connection) -> None:
-    global _reference  # noqa: PLW0603 - a worker process serves one artefact
+def _start_worker(artefact: Path, twin: Path | None, lifeline: Connection) -> None:
+    global _reference, _twin  # noqa: PLW0603 - a worker process serves one artefact
     # Ctrl-C reaches the whole group; the parent ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     if hasattr(os, "nice"):
         os.nice(NICENESS)
-    _reference = Reference(load_artefact(artefact).qgraph)
+    graph = load_artefact(artefact).qgraph
+    _reference = Reference(graph)
+    _twin = Twin(twin, graph) if twin else None
 
 
 def _end_with_parent(lifeline: Connection) -> None:
@@ -195,4 +209,8 @@ def _end_with_parent(lifeline: Connection) -> None:
 
 
 def _check(claimed: Claim) -> tuple[int, ...]:
-    return differing(_reference, claimed)
+    if "pace" not in claimed.config.parts:
+        return differing(_reference, claimed)
+    if _twin is None:
+        raise ValueError("no twin was given for a mode with PACE")
+    return differing(_twin, claimed)

@@ -139,7 +139,7 @@ class Device:
             "ack",
             self._stream_number,
             keep_state,
-            facts.Method[config.method.upper()],
+            config.code,
             facts.Stats[config.stats.upper()],
             facts.Rule[config.rule.upper()],
             config.gate,
@@ -149,6 +149,15 @@ class Device:
             config.momentum,
             config.grade,
             self._site_mask(config.sites),
+            config.seed,
+            config.dimension,
+            config.population,
+            config.window,
+            config.generations,
+            config.sigma,
+            config.weight,
+            config.settle,
+            config.shift,
         )
         self._stream = Stream(
             self._link, self._stream_number, hello, patience=self._patience

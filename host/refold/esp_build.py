@@ -91,7 +91,8 @@ def build_images(artefact: Path, board: Board) -> FlashImages:
         RefoldcError: The model is none, or the board cannot hold it.
         UserError: There is no tool, or it fails.
     """
-    placement = place(load_artefact(artefact).qgraph, board)
+    compiled = load_artefact(artefact)
+    placement = place(compiled.qgraph, board, adapt=compiled.manifest.adapt)
     tool = find_tool()
     project = prepare(artefact, board, placement, tool.kind)
     made = _up_to_date(project)

@@ -17,6 +17,9 @@ GATE_WINDOW: Final = 32
 GATE_OPEN_WINDOW: Final = 16
 GATE_SETTLED: Final = 24
 GATE_RECHECK: Final = 1024
+SIGMA_MAX: Final = 10
+LAMBDA_MAX: Final = 1000
+SHIFT_MAX: Final = 1000
 
 
 class Input(IntEnum):
@@ -31,6 +34,8 @@ class Method(IntEnum):
 
     OFF = 0
     FORGE = 1
+    PACE = 2
+    FORGE_PACE = 3
 
 
 class Stats(IntEnum):
@@ -135,8 +140,8 @@ FRAMES: Final = {
         (), None, None,
     ),
     "configure": FrameLayout(
-        "configure", 0x02, "<IBBBBBBHfff32s",
-        ("stream", "keep_state", "method", "stats", "rule", "gate", "interval", "warm", "shrinkage", "momentum", "grade", "sites"), None, None,
+        "configure", 0x02, "<IBBBBBBHfff32sIHBBHffff",
+        ("stream", "keep_state", "method", "stats", "rule", "gate", "interval", "warm", "shrinkage", "momentum", "grade", "sites", "seed", "dimension", "population", "window", "generations", "sigma", "lambda", "settle", "shift"), None, None,
     ),
     "input": FrameLayout(
         "input", 0x03, "<III",

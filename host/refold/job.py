@@ -119,14 +119,18 @@ def _scored(artefact: Artefact, name: str | None) -> OutputRecord:
 
 
 def _check_code(path: Path, artefact: Artefact, modes: Sequence[Mode]) -> None:
+    contained = frozenset(artefact.manifest.adapt.split("+"))
+    compiled = artefact.manifest.options.adapt
     for mode in modes:
-        if mode.config.method == "off" or artefact.manifest.adapt != "none":
+        needed = mode.config.parts
+        if needed <= contained:
             continue
-        if artefact.manifest.options.adapt == "none":
+        if artefact.manifest.sites or compiled == "none":
+            adapt = "+".join(sorted((needed | contained) - {"none"}))
             raise UserError(
                 f"{path} contains no code for mode '{mode.text}': it was compiled with "
-                "--adapt none; compile it again with 'refold compile … --adapt forge', "
-                "or run with --adapt off"
+                f"--adapt {compiled}; compile it again with 'refold compile … --adapt "
+                f"{adapt}', or choose other modes with --adapt"
             )
         raise UserError(
             f"{path} cannot run mode '{mode.text}': the model has no recalibration "
@@ -134,9 +138,15 @@ def _check_code(path: Path, artefact: Artefact, modes: Sequence[Mode]) -> None:
         )
 
 
+def _contained(artefact: Artefact) -> tuple[str, ...]:
+    """The methods, FORGE alone first: it is what the others are compared with."""
+    adapt = artefact.manifest.adapt
+    return ("forge", adapt) if "forge" in adapt else (adapt,)
+
+
 def _default_modes(artefact: Artefact) -> str:
     if artefact.manifest.adapt != "none":
-        return DEFAULT_MODES
+        return ",".join(dict.fromkeys(("off", *_contained(artefact))))
     compiled_without = artefact.manifest.options.adapt == "none"
     why = "compiled with --adapt none" if compiled_without else "no recalibration sites"
     _logger.warning("%s cannot adapt (%s): only 'off' runs", artefact.path, why)

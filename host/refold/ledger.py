@@ -90,7 +90,9 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
         ),
         memory=Memory(
             arena_bytes=manifest.memory.arena_bytes,
-            weights_bytes=constants_bytes(job.artefact.qgraph, job.board),
+            weights_bytes=constants_bytes(
+                job.artefact.qgraph, job.board, adapt=manifest.adapt
+            ),
             adapt_state_bytes=manifest.memory.adapt_state_bytes,
             code_bytes=built.code_bytes or 0,
         ),

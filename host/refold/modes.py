@@ -1,8 +1,9 @@
 """Adaptation modes: the strings of ``--adapt`` and what they configure.
 
-A mode is ``off`` or ``forge[:key=value;...]``. Several are separated by commas,
-so no value contains one. The canonical form, which results carry, keeps the
-values as they were written and puts the keys in the order of ``KEYS``.
+A mode is ``off``, or a method of ``METHODS`` and ``[:key=value;...]``. Several are
+separated by commas, so no value contains one. The canonical form, which results
+carry, keeps the values as they were written and puts the keys in the order of
+``KEYS``.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from refoldc.adapt import LEAST_GRADE, AdaptConfig
+from refoldc.adapt import LEAST_GRADE, METHODS, AdaptConfig, AdaptMethod
 
 from refold.errors import UserError
-from refold.facts import INTERVAL_MAX
+from refold.facts import INTERVAL_MAX, LAMBDA_MAX, SHIFT_MAX, SIGMA_MAX
 
 KEYS = (
     *("sites", "gate", "stats", "rule", "a", "m", "d", "k", "window"),
     *("sigma", "lambda", "interval", "warm", "grade"),
+    *("seed", "generations", "settle", "shift"),
 )
 """Every key any method knows, in canonical order."""
 
-METHODS = ("off", "forge", "pace", "forge+pace")
 WARM_MAX = 65535
 
 
@@ -68,30 +69,28 @@ def parse_mode(text: str, *, sites: int) -> Mode:
     ``rule=published`` implies exact statistics, a = 1 and no warm start where the
     mode does not say otherwise.
     """
-    method, _, tail = text.strip().partition(":")
-    _check_method(method)
+    name, _, tail = text.strip().partition(":")
+    method = _method(name)
     values = _pairs(text, tail)
     if method == "off":
         if values:
             raise UserError(f"--adapt {text}: 'off' takes no keys; write 'off'")
         return Mode("off", AdaptConfig(method="off"))
-    fields = _fields(text, values, sites)
-    published = fields.get("rule") == "published"
-    base = AdaptConfig.published() if published else AdaptConfig()
+    fields = _fields(text, method, values, sites)
+    base = AdaptConfig.alone() if method == "pace" else AdaptConfig(method=method)
+    if fields.get("rule") == "published":
+        base = replace(AdaptConfig.published(), method=method)
     return Mode(_canonical(method, values), replace(base, **fields))
 
 
-def _check_method(method: str) -> None:
-    if method not in METHODS:
-        raise UserError(
-            f"--adapt: unknown method '{method}'{_hint(method, METHODS)}; "
-            "expected off or forge[:key=value;...]"
-        )
-    if method not in ("off", "forge"):
-        raise UserError(
-            f"--adapt {method}: this version of refold has no PACE, and no artefact "
-            "can contain it; use off or forge, or drop the mode"
-        )
+def _method(text: str) -> AdaptMethod:
+    for method in METHODS:
+        if method == text:
+            return method
+    raise UserError(
+        f"--adapt: unknown method '{text}'{_hint(text, METHODS)}; "
+        "expected off, forge, pace or forge+pace, and [:key=value;...]"
+    )
 
 
 def _pairs(text: str, tail: str) -> dict[str, str]:
@@ -102,7 +101,7 @@ def _pairs(text: str, tail: str) -> dict[str, str]:
         if key not in KEYS:
             raise UserError(
                 f"--adapt {text}: unknown key '{key}'{_hint(key, KEYS)}; "
-                f"known keys: {', '.join(_READERS)}"
+                f"known keys: {', '.join(KEYS)}"
             )
         if not equals or not value:
             raise UserError(f"--adapt {text}: key '{key}' has no value; write {key}=…")
@@ -117,16 +116,21 @@ def _canonical(method: str, values: Mapping[str, str]) -> str:
     return f"{method}:{ordered}" if ordered else method
 
 
-def _fields(text: str, values: Mapping[str, str], sites: int) -> dict[str, Any]:
+def _fields(
+    text: str, method: str, values: Mapping[str, str], sites: int
+) -> dict[str, Any]:
     """Turn the pairs into keyword arguments of :class:`AdaptConfig`."""
+    readers: dict[str, Reader] = {}
+    for part in method.split("+"):
+        readers.update(_READERS[part])
     fields: dict[str, Any] = {}
     for key, value in values.items():
-        if key not in _READERS:
+        if key not in readers:
             raise UserError(
-                f"--adapt {text}: key '{key}' does not belong to forge; "
-                f"its keys are {', '.join(_READERS)}"
+                f"--adapt {text}: key '{key}' does not belong to {method}; "
+                f"its keys are {', '.join(readers)}"
             )
-        name, read = _READERS[key]
+        name, read = readers[key]
         try:
             result = read(value, sites)
         except ValueError as error:
@@ -188,13 +192,13 @@ def _integer(low: int, high: int) -> Callable[[str, int], int]:
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
-def _fraction(*, zero: bool) -> Callable[[str, int], float]:
-    """Read a number in [0, 1], or in (0, 1] without ``zero``; also as ``1/640``.
+def _number(*, most: float = 1, zero: bool) -> Callable[[str, int], float]:
+    """Read a number in [0, most], or in (0, most] without ``zero``; also as ``1/640``.
 
     The device takes a float32, so a positive one must be one there too; smaller
     than normal numbers are zero to some chips.
     """
-    interval = "[0, 1]" if zero else f"(0, 1], at least {_LEAST:.3g},"
+    interval = f"[0, {most}]" if zero else f"(0, {most}], at least {_LEAST:.3g},"
 
     def read(text: str, _sites: int) -> float:
         top, slash, bottom = text.partition("/")
@@ -202,7 +206,7 @@ def _fraction(*, zero: bool) -> Callable[[str, int], float]:
             value = float(top) / (float(bottom) if slash else 1.0)
         except (ValueError, ZeroDivisionError):
             value = -1.0
-        if not (0 if zero else _LEAST) <= value <= 1:
+        if not (0 if zero else _LEAST) <= value <= most:
             raise ValueError(f"expected a number in {interval}")
         return value
 
@@ -210,21 +214,37 @@ def _fraction(*, zero: bool) -> Callable[[str, int], float]:
 
 
 def _grade(text: str, sites: int) -> float:
-    value = _fraction(zero=True)(text, sites)
+    value = _number(zero=True)(text, sites)
     if 0 < value < LEAST_GRADE:
         raise ValueError(f"expected 0 or a number from {LEAST_GRADE:g} to 1")
     return value
 
 
-_READERS: Mapping[str, tuple[str, Callable[[str, int], Any]]] = {
-    "sites": ("sites", _sites),
-    "gate": ("gate", _gate),
-    "stats": ("stats", _choice("lagged", "exact")),
-    "rule": ("rule", _choice("published", "refold")),
-    "a": ("shrinkage", _fraction(zero=True)),
-    "m": ("momentum", _fraction(zero=False)),
-    "interval": ("interval", _integer(1, INTERVAL_MAX)),
-    "warm": ("warm", _integer(0, WARM_MAX)),
-    "grade": ("grade", _grade),
+Reader = tuple[str, Callable[[str, int], Any]]
+"""Field of AdaptConfig and how to read its value."""
+
+_READERS: Mapping[str, Mapping[str, Reader]] = {
+    "forge": {
+        "sites": ("sites", _sites),
+        "gate": ("gate", _gate),
+        "stats": ("stats", _choice("lagged", "exact")),
+        "rule": ("rule", _choice("published", "refold")),
+        "a": ("shrinkage", _number(zero=True)),
+        "m": ("momentum", _number(zero=False)),
+        "interval": ("interval", _integer(1, INTERVAL_MAX)),
+        "warm": ("warm", _integer(0, WARM_MAX)),
+        "grade": ("grade", _grade),
+    },
+    "pace": {
+        "d": ("dimension", _integer(1, 0xFFFF)),
+        "k": ("population", _integer(4, 64)),
+        "window": ("window", _integer(1, 0xFF)),
+        "sigma": ("sigma", _number(most=SIGMA_MAX, zero=False)),
+        "lambda": ("weight", _number(most=LAMBDA_MAX, zero=True)),
+        "seed": ("seed", _integer(0, 2**32 - 1)),
+        "generations": ("generations", _integer(0, 0xFFFF)),
+        "settle": ("settle", _number(zero=True)),
+        "shift": ("shift", _number(most=SHIFT_MAX, zero=True)),
+    },
 }
-"""Keys of forge in canonical order: field of AdaptConfig and how to read it."""
+"""Keys of each method."""

@@ -75,7 +75,8 @@ def upload(artefact: Path, board: Board, port: str, *, watch: Watch) -> Hello:
 def _build_hash(artefact: Path, board: Board) -> str:
     """What firmware reports that PlatformIO builds now."""
     if board.toolchain.kind == "esp_idf":
-        placement = place(load_artefact(artefact).qgraph, board)
+        compiled = load_artefact(artefact)
+        placement = place(compiled.qgraph, board, adapt=compiled.manifest.adapt)
         return prepare(artefact, board, placement, "platformio").build_hash
     return make_recipe(artefact, board).build_hash
 

@@ -30,6 +30,7 @@ class Recipe:
         headers: All that a source may include.
         include: Folders of headers.
         linker_script: At most one.
+        twin: It is the host's twin of a device: a library of portable kernels.
     """
 
     compiler: Compiler
@@ -37,10 +38,13 @@ class Recipe:
     headers: tuple[Path, ...]
     include: tuple[Path, ...]
     linker_script: tuple[Path, ...]
+    twin: bool = False
 
     @property
     def flags(self) -> tuple[str, ...]:
         """The compiler's arguments for every source, folders apart."""
+        if self.twin:
+            return (*self.compiler.cflags, "-fPIC")
         x86 = ("-DREFOLD_X86",) if self.compiler.defines("__x86_64__") else ()
         return (*self.compiler.cflags, *x86)
 
@@ -55,7 +59,8 @@ class Recipe:
         """The compiler's arguments before the objects when it links."""
         strip = "-dead_strip" if self.compiler.defines("__APPLE__") else "--gc-sections"
         script = (f"-Wl,-T,{path}" for path in self.linker_script)
-        return (*self.compiler.cflags, f"-Wl,{strip}", *script)
+        shared = ("-shared",) if self.twin else ()
+        return (*self.compiler.cflags, *shared, f"-Wl,{strip}", *script)
 
     @cached_property
     def build_hash(self) -> str:
@@ -84,13 +89,7 @@ def make_recipe(artefact: Path, board: Board) -> Recipe:
     port = firmware / "ports" / board.port
     sources = [*sorted((firmware / "src").rglob("*.c")), *sorted(port.glob("*.[cS]"))]
     script = board.toolchain.linker_script
-    model, header = artefact / "model.c", artefact / "model.h"
-    for path in (model, header):
-        if not path.is_file():
-            raise UserError(
-                f"{path} is missing: the artefact is incomplete; make it again with "
-                f"'refold compile MODEL -o {artefact}'"
-            )
+    model, header = _emitted(artefact)
     return Recipe(
         compiler=find_compiler(board.toolchain),
         sources=(*sources, model),
@@ -98,3 +97,40 @@ def make_recipe(artefact: Path, board: Board) -> Recipe:
         include=(firmware / "include", firmware / "src", artefact),
         linker_script=(port / script,) if script else (),
     )
+
+
+def make_twin_recipe(artefact: Path, board: Board) -> Recipe:
+    """Return the recipe of a library that computes what the firmware does.
+
+    It has the portable kernels only, whatever the computer, so that it is not what
+    it is compared with.
+
+    Args:
+        artefact: Compiled model directory.
+        board: Whose compiler makes it: the native one.
+
+    Raises:
+        UserError: The artefact is incomplete or there is no compiler.
+    """
+    firmware = firmware_dir()
+    model, header = _emitted(artefact)
+    return Recipe(
+        compiler=find_compiler(board.toolchain),
+        sources=(*sorted((firmware / "src").rglob("*.c")), model),
+        headers=(*sorted(firmware.rglob("*.h")), header),
+        include=(firmware / "include", firmware / "src", artefact),
+        linker_script=(),
+        twin=True,
+    )
+
+
+def _emitted(artefact: Path) -> tuple[Path, Path]:
+    """The model's source and header."""
+    model, header = artefact / "model.c", artefact / "model.h"
+    for path in (model, header):
+        if not path.is_file():
+            raise UserError(
+                f"{path} is missing: the artefact is incomplete; make it again with "
+                f"'refold compile MODEL -o {artefact}'"
+            )
+    return model, header

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from refoldc.artefact import LAYERS
 
 from refold.board_session import connect
-from refold.build import Build, build
+from refold.boards import load_board
+from refold.build import Build, build, build_twin
 from refold.check import Checker, checking, claim
 from refold.device import Device, Reply
 from refold.errors import InfraError
@@ -66,12 +67,20 @@ def run(
     built = build(artefact, job.board)
     ledger = Ledger()
     if options.check:
-        with checking(artefact) as checker:
+        with checking(artefact, twin=_twin(job, watch)) as checker:
             _stream_all(job, built, ledger, checker, watch)
             watch.stage("finishing the parity check")
     else:
         _stream_all(job, built, ledger, None, watch)
     return conclude(job, built, ledger)
+
+
+def _twin(job: Job, watch: Watch) -> Path | None:
+    """Build the host's twin of the firmware where the parity check needs it."""
+    if not any("pace" in mode.config.parts for mode in job.modes):
+        return None
+    watch.stage("building the host's twin of the firmware")
+    return build_twin(job.artefact.path, load_board("native"))
 
 
 def _stream_all(

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from refoldc.adapt import AdaptConfig
 from refoldc.emit import Sources, Stamp, emit_model
-from refoldc.facts import SITE_MASK_BYTES, Gate, Method, Rule, Stats
+from refoldc.facts import Gate
 from refoldc.ir import QGraph
 from refoldc.memory import CONTEXT_BYTES, TENSOR_SLACK, measure
 from refoldc.plan import ALIGNMENT, plan
 from refoldc.reference import Outcome
+
+from refold.twin import NativeReport, native_config
 
 STAMP = Stamp("0", "test.onnx", "00", "CompileOptions()")
 FLAGS = ("-O2", "-march=native")
@@ -27,34 +29,6 @@ FLAGS = ("-O2", "-march=native")
 TRACE = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_uint16, ctypes.c_void_p, ctypes.c_uint32
 )
-
-
-class Config(ctypes.Structure):
-    """refold_adapt_config."""
-
-    _fields_ = (
-        *(
-            (name, ctypes.c_uint8)
-            for name in ("method", "stats", "rule", "gate", "interval")
-        ),
-        ("warm", ctypes.c_uint16),
-        ("shrinkage", ctypes.c_float),
-        ("momentum", ctypes.c_float),
-        ("grade", ctypes.c_float),
-        ("sites", ctypes.c_uint8 * SITE_MASK_BYTES),
-    )
-
-
-class Report(ctypes.Structure):
-    """refold_report."""
-
-    _fields_ = (
-        ("shift_score", ctypes.c_float),
-        ("adapt_us", ctypes.c_uint32),
-        ("infer_us", ctypes.c_uint32),
-        ("adapted", ctypes.c_uint8),
-        ("gate", ctypes.c_uint8),
-    )
 
 
 @cache
@@ -68,7 +42,7 @@ def runtime(*flags: str) -> ctypes.CDLL:
     for name in ("refold_arena_bytes", "refold_adapt_state_bytes"):
         getattr(library, name).restype = ctypes.c_size_t
         getattr(library, name).argtypes = [ctypes.c_void_p]
-    library.refold_last.restype = ctypes.POINTER(Report)
+    library.refold_last.restype = ctypes.POINTER(NativeReport)
     return library
 
 
@@ -123,23 +97,8 @@ class EmittedModel:
 
     def configure(self, config: AdaptConfig, keep_state: bool = False) -> None:
         """As the host configures a device at the start of a stream."""
-        chosen = config.sites
-        if chosen is None:
-            chosen = tuple(i for i, s in enumerate(self.graph.sites) if s.default_on)
-        bits = np.isin(np.arange(8 * SITE_MASK_BYTES), chosen)
-        mask = np.packbits(bits, bitorder="little").tolist()
-        native = Config(
-            Method[config.method.upper()],
-            Stats[config.stats.upper()],
-            Rule[config.rule.upper()],
-            config.gate,
-            config.interval,
-            config.warm,
-            config.shrinkage,
-            config.momentum,
-            config.grade,
-            (ctypes.c_uint8 * SITE_MASK_BYTES)(*mask),
-        )
+        defaults = tuple(i for i, s in enumerate(self.graph.sites) if s.default_on)
+        native = native_config(config, defaults)
         status = self.runtime.refold_adapt_set(self._context, ctypes.byref(native))
         assert status == 0
         if not keep_state:

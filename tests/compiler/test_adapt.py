@@ -55,7 +55,9 @@ def forge(graph: QGraph, **options: Any) -> Forge:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("method", "pace"),
+        ("method", "space"),
+        ("sigma", 0.0),
+        ("population", 3),
         ("stats", "soon"),
         ("rule", "other"),
         ("interval", 0),

@@ -6,9 +6,10 @@ import ctypes
 
 import pytest
 from cbuild import RUNTIME_SOURCES, compile_shared
-from ctypes_model import Report
 from ctypes_pace import load_pace
 from runtime_harness import MODEL
+
+from refold.twin import NativeReport
 
 KERNELS = [
     p for p in RUNTIME_SOURCES if p.parent.name == "kernels" and p.stem.endswith("_ref")
@@ -35,7 +36,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = compile_shared([*RUNTIME_SOURCES, MODEL], flags=("-O2",), out_dir=out)
     for name in ("refold_arena_bytes", "refold_adapt_state_bytes"):
         getattr(library, name).restype = ctypes.c_size_t
-    library.refold_last.restype = ctypes.POINTER(Report)
+    library.refold_last.restype = ctypes.POINTER(NativeReport)
     return library
 
 

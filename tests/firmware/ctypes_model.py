@@ -1,4 +1,4 @@
-"""The structures of refold/model.h, adapt.h and forge.h."""
+"""The structures of refold/model.h and forge.h; adapt.h's are in refold.twin."""
 
 from __future__ import annotations
 
@@ -91,36 +91,9 @@ class Model(c.Structure):
         ("site_channels", c.c_uint32),
         ("widest_site", c.c_uint32),
         ("adaptation", c.c_uint8),
+        ("pace", c.c_void_p),
         ("gate_margin", c.c_float),
         ("gate_doubt", c.c_float),
-    ]
-
-
-class Config(c.Structure):
-    """refold_adapt_config."""
-
-    _fields_ = [
-        *(
-            (name, c.c_uint8)
-            for name in ("method", "stats", "rule", "gate", "interval")
-        ),
-        ("warm", c.c_uint16),
-        ("shrinkage", c.c_float),
-        ("momentum", c.c_float),
-        ("grade", c.c_float),
-        ("sites", c.c_uint8 * SITE_MASK_BYTES),
-    ]
-
-
-class Report(c.Structure):
-    """refold_report."""
-
-    _fields_ = [
-        ("shift_score", c.c_float),
-        ("adapt_us", c.c_uint32),
-        ("infer_us", c.c_uint32),
-        ("adapted", c.c_uint8),
-        ("gate", c.c_uint8),
     ]
 
 

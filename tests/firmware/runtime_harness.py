@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 from ctypes_kernels import Guarded, Moments, Requant, guard
-from ctypes_model import Call, Config, Layer, Model, Report, Site
+from ctypes_model import Call, Layer, Model, Site
 from numpy.typing import NDArray
 
 from refoldc import ir
 from refoldc.adapt import AdaptConfig, Forge
 
 from refold.facts import Status
+from refold.twin import NativeConfig, NativeReport
 
 MODEL = Path(__file__).with_name("tiny_model.c")
 NO_TENSOR, NO_SITE = 2**32 - 1, -1
@@ -46,7 +47,7 @@ class Device:
 
     def set(self, **changes: Any) -> int:
         """refold_adapt_set with the defaults, changed."""
-        config = Config()
+        config = NativeConfig()
         self.lib.refold_adapt_defaults(c.byref(self.model), c.byref(config))
         for name, value in changes.items():
             setattr(config, name, value)
@@ -63,9 +64,9 @@ class Device:
         return logits.array
 
     @property
-    def report(self) -> Report:
+    def report(self) -> NativeReport:
         """refold_last."""
-        last: Report = self.lib.refold_last(self.ctx).contents
+        last: NativeReport = self.lib.refold_last(self.ctx).contents
         return last
 
     def save(self) -> bytes:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from ctypes_kernels import Guarded, guard
-from ctypes_model import Config, Model
+from ctypes_model import Model
 from runtime_harness import CLOCK, TRACE, Device, Twin, stream, values
 
 from refoldc.adapt import AdaptConfig
 
 from refold.facts import Status
+from refold.twin import NativeConfig
 
 CASES: dict[str, tuple[dict[str, Any], AdaptConfig]] = {
     "off": ({"method": 0}, AdaptConfig(method="off")),
@@ -70,7 +71,7 @@ def test_adaptation_changes_the_answer(runtime: c.CDLL) -> None:
 
 def test_starts_switched_off(runtime: c.CDLL) -> None:
     """A fresh context has the defaults, with adaptation off."""
-    device, config = Device(runtime), Config()
+    device, config = Device(runtime), NativeConfig()
     runtime.refold_adapt_get(device.ctx, c.byref(config))
     assert (0, 0, 0, 1, 1, 8) == (
         *(config.method, config.stats, config.rule),
@@ -113,7 +114,7 @@ def test_settings_change_on_the_way(runtime: c.CDLL) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"method": 2},
+        {"method": 4},
         {"stats": 2},
         {"rule": 2},
         {"gate": 2},
@@ -141,7 +142,7 @@ def test_bad_settings_change_nothing(runtime: c.CDLL, changes: dict[str, Any]) -
     assert Status.OK == device.set(interval=2)
     for image in stream(3):
         device.infer(image)
-    before, config = device.save(), Config()
+    before, config = device.save(), NativeConfig()
     assert Status.ERROR_CONFIG == device.set(**changes)
     runtime.refold_adapt_get(device.ctx, c.byref(config))
     assert (2, before) == (config.interval, device.save())

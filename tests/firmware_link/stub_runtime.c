@@ -64,6 +64,7 @@ refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
     ctx->report.shift_score = 0.25f;
     ctx->report.infer_us = 500;
     ctx->report.adapt_us = 20;
+    ctx->report.forward_passes = 1;
     ctx->report.adapted = ctx->config.method != REFOLD_METHOD_OFF;
     ctx->report.gate = REFOLD_GATE_NONE;
     return REFOLD_OK;
@@ -104,10 +105,20 @@ void refold_adapt_reset(refold_ctx *ctx)
     ctx->history = 0;
 }
 
+void refold_adapt_search(refold_ctx *ctx)
+{
+    (void)ctx;
+}
+
 /* The state: the history, then bytes that count up from it. */
 size_t refold_adapt_state_bytes(const refold_model *model)
 {
     return model->site_channels;
+}
+
+size_t refold_adapt_record_bytes(const refold_ctx *ctx)
+{
+    return refold_adapt_state_bytes(ctx->model);
 }
 
 refold_status refold_adapt_save(const refold_ctx *ctx, void *buffer, size_t bytes)

@@ -85,8 +85,10 @@ def test_what_is_given_beats_what_published_implies() -> None:
         ("forge:a=1;a=1", "given twice"),
         ("off:a=1", "takes no keys"),
         ("off,off", "given twice"),
-        ("pace", "no PACE"),
-        ("forge+pace:d=3", "no PACE"),
+        ("pace:a=1", "does not belong to pace"),
+        ("forge+pace:k=3", "whole number from 4 to 64"),
+        ("pace:sigma=0", "expected a number in (0, 10]"),
+        ("space", "did you mean 'pace'?"),
         ("", "unknown method ''"),
     ],
 )

@@ -39,7 +39,11 @@ def test_the_example_compiles_and_classifies(repo_root: Path, tmp_path: Path) ->
     compile_model(bundled_model(), digits.images, artefact)
     with np.load(artefact / "golden.npz") as golden:
         images, logits = golden["input"], golden[golden.files[-1]]
-    sources = [*(firmware / "src").glob("*.c"), *(firmware / "src/kernels").glob("*.c")]
+    sources = [
+        *(firmware / "src").glob("*.c"),
+        *(firmware / "src/kernels").glob("*.c"),
+        *(firmware / "src/pace").glob("*.c"),
+    ]
     subprocess.run(
         [
             *("cc", *flags.split(), "-Wall", "-Wextra", "-Wpedantic", "-Werror"),

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from math import prod
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from cbuild import INCLUDE, ROOT, RUNTIME_SOURCES, STRICT
@@ -18,7 +19,7 @@ from refoldc.pipeline import compile_model
 
 from refold.board_session import connect
 from refold.boards import Board, load_board
-from refold.build import Build, build
+from refold.build import Build, build, build_twin
 from refold.data import load_data
 from refold.device import Reply
 from refold.errors import InfraError, UserError
@@ -26,6 +27,7 @@ from refold.resources import bundled_model
 from refold.result import Result
 from refold.runner import RunOptions, run
 from refold.toolchain import find_compiler
+from refold.twin import Twin
 
 TINY = Path(__file__).parents[1] / "host/tiny_artefact"
 
@@ -36,6 +38,17 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
     images = load_data("digits", split="train", limit=64).images
     return compile_model(
         bundled_model(), images, tmp_path_factory.mktemp("digits") / "digits.refold"
+    )
+
+
+@pytest.fixture(scope="module")
+def digits_pace(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
+    """The bundled model with both methods."""
+    return compile_model(
+        bundled_model(),
+        load_data("digits", split="train", limit=64).images,
+        tmp_path_factory.mktemp("pace") / "digits.refold",
+        options=CompileOptions(adapt="forge+pace"),
     )
 
 
@@ -99,11 +112,14 @@ def test_resnet20_run(xtensa: Board, shared: Path, tmp_path: Path) -> None:
 
 
 def adapt_to(
-    board: Board, artefact: Artefact, images: list[bytes]
+    board: Board,
+    artefact: Artefact,
+    images: list[bytes],
+    config: AdaptConfig | None = None,
 ) -> tuple[list[Reply], bytes]:
-    """Stream images with FORGE; return the replies and the state they leave."""
+    """Stream images; return the replies and the state they leave."""
     with connect(board, build(artefact.path, board)) as device:
-        device.begin(AdaptConfig())
+        device.begin(config or AdaptConfig())
         replies = list(device.run(images))
         return replies, device.read_state()
 
@@ -125,6 +141,31 @@ def test_adaptation_state_is_the_native_boards(xtensa: Board, digits: Artefact) 
     assert all(reply.adapted for reply in found)
     assert found[-1].shift_score > 0
     assert native_state == state
+
+
+@pytest.mark.parametrize("method", ["pace", "forge+pace"])
+def test_searches_are_the_native_boards(
+    xtensa: Board, digits_pace: Artefact, method: Literal["pace", "forge+pace"]
+) -> None:
+    """Candidates, losses and decisions end in the same bits on both boards and here."""
+    config = AdaptConfig(
+        method=method, gate=False, window=8, population=4, sigma=0.3, weight=0.5
+    )
+    images = 255 - load_data("digits", split="test", limit=27).images
+    data = [image.tobytes() for image in images]
+    native, native_state = adapt_to(load_board("native"), digits_pace, data, config)
+    found, state = adapt_to(xtensa, digits_pace, data, config)
+    library = build_twin(digits_pace.path, load_board("native"))
+    twin = Twin(library, digits_pace.qgraph)
+    twin.configure(config)
+    here = [twin.infer(image) for image in images]
+    assert {1, 33} == {reply.forward_passes for reply in found}
+    for expected, *others in zip(native, found, here, strict=True):
+        for other in others:
+            assert expected.logits.tolist() == other.logits.tolist()
+            assert expected.forward_passes == other.forward_passes
+    assert native_state == state
+    assert native_state == twin.save_state()
 
 
 def test_times_count_instructions(xtensa: Board, digits: Artefact) -> None:

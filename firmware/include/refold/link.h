@@ -22,7 +22,8 @@
  * 4. A sound frame that makes no sense is answered with an ACK and changes nothing.
  * 5. Every byte costs bounded work, every frame at most one image's answer or one
  *    NEED for each image of the window.
- * 6. refold_link_feed never runs an image, and refold_link_poll runs at most one.
+ * 6. refold_link_feed never runs an image; refold_link_poll runs at most one, and
+ *    the search that it calls for.
  * 7. The images of a stream run in the order 0, 1, 2, ..., each exactly once and
  *    only with all of its bytes; of bytes sent twice the first stay.
  * 8. A zero byte ends any disturbance: the frame after it is read whole.
@@ -99,7 +100,8 @@ typedef struct refold_link {
 
     /* The saved adaptation state on its way out or in. */
     uint8_t *state;
-    uint32_t state_bytes;
+    uint32_t state_bytes;  /* of the longest record */
+    uint32_t record_bytes; /* of the one under way */
     uint32_t state_filled; /* bytes of an upload present */
     uint8_t state_use;
     refold_status state_verdict; /* of the complete upload */
@@ -128,7 +130,10 @@ refold_status refold_link_init(refold_link *link, refold_ctx *ctx,
 /* Take received bytes, cut anywhere; answers what needs no inference. */
 void refold_link_feed(refold_link *link, const void *bytes, size_t count);
 
-/* Run the next image and send its result. Returns false where none is complete. */
+/*
+ * Run the next image, send its result, and search where a window is full. Returns
+ * false where no image is complete.
+ */
 bool refold_link_poll(refold_link *link);
 
 /* Send text for the host's log, cut off at REFOLD_CHUNK_BYTES. */

@@ -75,6 +75,20 @@ typedef struct refold_softmax_table {
     uint8_t shift;         /* t: the index is (max - logit) >> t, clamped to 255 */
 } refold_softmax_table;
 
+/* What PACE may move, and how much memory it has. */
+typedef struct refold_pace_plan {
+    uint8_t sites[REFOLD_SITE_MASK_BYTES]; /* bit i: site i moves; one at least */
+    uint16_t channels;     /* of those sites */
+    uint16_t dimension;    /* most dimensions of a search */
+    uint8_t window;        /* most images of a window */
+    uint8_t bank;          /* domain vectors stored, 1..64 */
+    /* What clean images gave the last layer's input, in LSB; 0 features: not known. */
+    uint16_t features;
+    const float *feature_mean;     /* [features] */
+    const float *feature_variance; /* [features], between images */
+    const float *feature_weight;   /* [features] real value of an LSB */
+} refold_pace_plan;
+
 typedef struct refold_model {
     uint16_t abi;               /* REFOLD_ABI at emission */
     const char *name;
@@ -98,6 +112,7 @@ typedef struct refold_model {
     uint32_t site_channels;     /* sum over sites */
     uint32_t widest_site;       /* most channels of one site */
     uint8_t adaptation;         /* REFOLD_METHOD_* bits compiled in */
+    const refold_pace_plan *pace; /* NULL where PACE is not compiled in */
     float gate_margin;          /* times chance, beyond which a window has shifted */
     float gate_doubt;           /* 1 / clean images behind the sites' `clean` */
 } refold_model;

@@ -15,6 +15,7 @@ static refold_status take_snapshot(refold_link *link)
 {
     refold_status status = refold_adapt_save(link->ctx, link->state, link->state_bytes);
 
+    link->record_bytes = (uint32_t)refold_adapt_record_bytes(link->ctx);
     link->state_use = status < 0 ? IDLE : SNAPSHOT;
     return status;
 }
@@ -28,7 +29,7 @@ void refold_link_state_read(refold_link *link, const refold_frame *frame)
 
     if (offset == 0) {
         status = take_snapshot(link);
-    } else if (link->state_use != SNAPSHOT || offset > link->state_bytes) {
+    } else if (link->state_use != SNAPSHOT || offset > link->record_bytes) {
         status = REFOLD_ERROR_STATE;
     }
     if (status < 0) {
@@ -37,9 +38,9 @@ void refold_link_state_read(refold_link *link, const refold_frame *frame)
     }
     if (length > REFOLD_CHUNK_BYTES)
         length = REFOLD_CHUNK_BYTES;
-    if (length > link->state_bytes - offset)
-        length = link->state_bytes - offset;
-    put_u32(out + REFOLD_FRAME_STATE_TOTAL, link->state_bytes);
+    if (length > link->record_bytes - offset)
+        length = link->record_bytes - offset;
+    put_u32(out + REFOLD_FRAME_STATE_TOTAL, link->record_bytes);
     put_u32(out + REFOLD_FRAME_STATE_OFFSET, offset);
     memcpy(out + REFOLD_FRAME_STATE_DATA, link->state + offset, length);
     refold_frame_send(link, REFOLD_FRAME_STATE, frame->sequence,
@@ -62,12 +63,12 @@ static refold_status upload(refold_link *link, uint32_t offset, const uint8_t *d
     if (end > link->state_filled) {
         memcpy(link->state + offset, data, bytes);
         link->state_filled = end;
-        if (link->state_filled == link->state_bytes) {
+        if (link->state_filled == link->record_bytes) {
             link->state_verdict =
-                refold_adapt_load(link->ctx, link->state, link->state_bytes);
+                refold_adapt_load(link->ctx, link->state, link->record_bytes);
         }
     }
-    return end < link->state_bytes ? REFOLD_OK : link->state_verdict;
+    return end < link->record_bytes ? REFOLD_OK : link->state_verdict;
 }
 
 void refold_link_state_write(refold_link *link, const refold_frame *frame)
@@ -78,7 +79,9 @@ void refold_link_state_write(refold_link *link, const refold_frame *frame)
     uint32_t bytes = frame->bytes - REFOLD_FRAME_STATE_WRITE_BYTES;
     refold_status status;
 
-    if (total != link->state_bytes) {
+    if (offset == 0)
+        link->record_bytes = (uint32_t)refold_adapt_record_bytes(link->ctx);
+    if (total != link->record_bytes) {
         status = REFOLD_ERROR_STATE;
     } else if (offset > total || bytes > total - offset) {
         status = REFOLD_ERROR_FRAME;

@@ -69,6 +69,15 @@ void refold_link_configure(refold_link *link, const refold_frame *frame)
         config.shrinkage = get_f32(in + REFOLD_FRAME_CONFIGURE_SHRINKAGE);
         config.momentum = get_f32(in + REFOLD_FRAME_CONFIGURE_MOMENTUM);
         config.grade = get_f32(in + REFOLD_FRAME_CONFIGURE_GRADE);
+        config.seed = get_u32(in + REFOLD_FRAME_CONFIGURE_SEED);
+        config.dimension = get_u16(in + REFOLD_FRAME_CONFIGURE_DIMENSION);
+        config.population = in[REFOLD_FRAME_CONFIGURE_POPULATION];
+        config.window = in[REFOLD_FRAME_CONFIGURE_WINDOW];
+        config.generations = get_u16(in + REFOLD_FRAME_CONFIGURE_GENERATIONS);
+        config.sigma = get_f32(in + REFOLD_FRAME_CONFIGURE_SIGMA);
+        config.lambda = get_f32(in + REFOLD_FRAME_CONFIGURE_LAMBDA);
+        config.settle = get_f32(in + REFOLD_FRAME_CONFIGURE_SETTLE);
+        config.shift = get_f32(in + REFOLD_FRAME_CONFIGURE_SHIFT);
         memcpy(config.sites, in + REFOLD_FRAME_CONFIGURE_SITES, sizeof config.sites);
         status = keep_state > 1 ? REFOLD_ERROR_CONFIG
                                 : refold_adapt_set(link->ctx, &config);
@@ -100,7 +109,7 @@ static void send_result(refold_link *link, uint32_t index, uint16_t sequence)
         put_f32(out + REFOLD_FRAME_RESULT_SHIFT_SCORE, report->shift_score);
         out[REFOLD_FRAME_RESULT_ADAPTED] = report->adapted;
         out[REFOLD_FRAME_RESULT_GATE] = report->gate;
-        put_u16(out + REFOLD_FRAME_RESULT_FORWARD_PASSES, 1);
+        put_u16(out + REFOLD_FRAME_RESULT_FORWARD_PASSES, report->forward_passes);
         put_u32(out + REFOLD_FRAME_RESULT_OFFSET, offset);
         for (uint32_t i = 0; i < n; i++)
             put_u32(out + REFOLD_FRAME_RESULT_LOGITS + 4 * i,
@@ -222,5 +231,6 @@ bool refold_link_poll(refold_link *link)
     slot->received = 0;
     link->next++;
     send_result(link, index, slot->sequence);
+    refold_adapt_search(link->ctx);
     return true;
 }

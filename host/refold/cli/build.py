@@ -23,7 +23,8 @@ def command(artefact: Path, board: str) -> int:
     built = build(artefact, target)
     click.echo(f"{built.executable}: build {built.build_hash}")
     if target.memory.sram_bytes is not None:
-        placement = place(load_artefact(artefact).qgraph, target)
+        compiled = load_artefact(artefact)
+        placement = place(compiled.qgraph, target, adapt=compiled.manifest.adapt)
         click.echo(describe(placement, target))
     if built.code_bytes is not None:
         click.echo(f"code: {built.code_bytes:,} bytes")

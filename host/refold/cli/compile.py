@@ -14,7 +14,7 @@ from refoldc.errors import BoundMissed
 from refoldc.fold import fold
 from refoldc.importer import import_proto
 from refoldc.loading import load_onnx
-from refoldc.options import CompileOptions
+from refoldc.options import ADAPT, CompileOptions
 from refoldc.pipeline import compile_model
 
 from refold.boards import load_board
@@ -75,7 +75,7 @@ _logger = logging.getLogger(__name__)
 )
 @click.option(
     "--adapt",
-    type=click.Choice(["none", "forge"]),
+    type=click.Choice(ADAPT),
     default="forge",
     show_default=True,
     help="Adaptation code and state in the firmware.",
@@ -172,7 +172,7 @@ def command(
     _summarise(artefact)
     if limits is not None and limits.ram_bytes is not None:
         target = load_board(limits.board)
-        click.echo(describe(place(artefact.qgraph, target), target))
+        click.echo(describe(place(artefact.qgraph, target, adapt=adapt), target))
     for notice in artefact.manifest.notices:
         click.echo(f"note: {notice}")
     agreed = artefact.manifest.accuracy.agreement

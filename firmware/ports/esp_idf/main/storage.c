@@ -56,7 +56,8 @@ bool refold_storage_open(refold_ctx *ctx, const refold_model *model)
         return false;
     if (refold_slots_load(&slots)) {
         refold_status status =
-            refold_adapt_load(ctx, refold_slots_payload(&slots), state_bytes);
+            refold_adapt_load(ctx, refold_slots_payload(&slots),
+                              refold_adapt_record_bytes(ctx));
 
         (void)status; /* refused: another model's, and the state is clean */
     }

@@ -1,0 +1,158 @@
+"""What PACE may move in a network, and the memory that its search takes.
+
+The sizes are those of firmware/src/pace.c; a test compares them with what
+the runtime says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refoldc.errors import BadOptions
+from refoldc.input_spec import input_slots
+from refoldc.ir import F32, QDense, QGraph
+from refoldc.reference import Reference
+
+MOVED_CHANNELS = 32
+"""Sites move from the first on until they have so many channels: early ones
+repair a shifted input; docs/pace.md says what else was tried."""
+DIMENSION, WINDOW, BANK = 32, 16, 8
+FULL_DIMENSION = 64
+"""Up to so many dimensions CMA-ES keeps a full covariance."""
+MAX_FEATURES = 2048
+HEAD_BYTES, RECORD_HEADER_BYTES, CRC_BYTES = 800, 88, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The input of the last layer on clean images, [F], in LSB.
+
+    Attributes:
+        mean, variance: Over images.
+        weight: The real value of an LSB.
+    """
+
+    mean: F32
+    variance: F32
+    weight: F32
+
+
+@dataclass(frozen=True, eq=False)
+class SearchPlan:
+    """``refold_pace_plan``.
+
+    Attributes:
+        sites: Numbers of the sites that move.
+        channels: Of those sites.
+        dimension: Most dimensions of a search.
+        window: Most images that judge a candidate.
+        bank: Domain vectors stored.
+        beside_forge: The firmware contains FORGE, too.
+        features: Values that the last layer reads; 0 where it is no dense one, or
+            too wide.
+        source: Those values on clean images, once measured.
+    """
+
+    sites: tuple[int, ...]
+    channels: int
+    dimension: int
+    window: int
+    bank: int
+    beside_forge: bool
+    features: int
+    source: Features | None = None
+
+
+def plan_search(graph: QGraph, adapt: str) -> SearchPlan | None:
+    """Choose what moves; None where the firmware contains no PACE.
+
+    Args:
+        graph: The integer network.
+        adapt: The compile option.
+
+    Raises:
+        BadOptions: The network's output is no vector of classes.
+    """
+    if "pace" not in adapt or not graph.sites:
+        return None
+    shape = graph.shapes[graph.output]
+    if len(graph.outputs) > 1 or prod(shape) != shape[-1] or prod(shape) < 2:
+        raise BadOptions(
+            f"adapt is '{adapt}', and the model's output is "
+            f"{' x '.join(map(str, shape))}: PACE judges by the entropy of classes; "
+            "compile with adapt 'forge'"
+        )
+    totals = list(accumulate(len(site.mean) for site in graph.sites))
+    count = 1 + sum(total <= MOVED_CHANNELS for total in totals[1:])
+    channels = totals[count - 1]
+    return SearchPlan(
+        sites=tuple(range(count)),
+        channels=channels,
+        dimension=min(DIMENSION, 2 * channels),
+        window=WINDOW,
+        bank=BANK,
+        beside_forge="forge" in adapt,
+        features=count_features(graph),
+    )
+
+
+def count_features(graph: QGraph) -> int:
+    """How many values the last layer reads, where PACE can compare them."""
+    last = graph.layers[-1]
+    count = prod(graph.shapes[last.inputs[0]]) if isinstance(last, QDense) else 0
+    return count if count <= MAX_FEATURES else 0
+
+
+def measure_features(
+    graph: QGraph, search: SearchPlan | None, images: NDArray[Any]
+) -> SearchPlan | None:
+    """Enter what the last layer reads of clean images, as the device receives them."""
+    if search is None or search.features == 0:
+        return search
+    source = graph.layers[-1].inputs[0]
+    reference = Reference(graph)
+    read = np.stack([reference.tensors(image)[source].reshape(-1) for image in images])
+    weight = np.full(read.shape[1], graph.quants[source].scale, np.float32)
+    found = Features(
+        mean=read.mean(axis=0).astype(np.float32),
+        variance=read.var(axis=0).astype(np.float32),
+        weight=weight,
+    )
+    return replace(search, source=found)
+
+
+def search_bytes(graph: QGraph, plan: SearchPlan) -> dict[str, int]:
+    """RAM of the search by what it is for."""
+    d, outputs = plan.dimension, graph.output_count
+    factor = factor_floats(d)
+    watched = len(graph.sites[plan.sites[0]].mean)
+    theta = 1 << (2 * plan.channels - 1).bit_length()
+    return {
+        "search_window_bytes": plan.window * input_slots(graph)[-1].end,
+        "search_distribution_bytes": 4 * (9 * d + 2 * factor),
+        "search_bank_bytes": 4 * plan.bank * d,
+        "search_other_bytes": HEAD_BYTES
+        + 4 * (d + theta + 2 * plan.channels)
+        + 28 * watched
+        + 16 * plan.features
+        + 14 * outputs,
+    }
+
+
+def search_record_bytes(graph: QGraph, plan: SearchPlan) -> int:
+    """What a search adds to the saved state: ``refold_pace_record_bytes``."""
+    d, outputs = plan.dimension, graph.output_count
+    watched = len(graph.sites[plan.sites[0]].mean)
+    floats = 3 + 3 * d + factor_floats(d) + plan.bank * d + 2 * watched + outputs
+    return RECORD_HEADER_BYTES + 4 * floats + CRC_BYTES
+
+
+def factor_floats(d: int) -> int:
+    """REFOLD_FACTOR_FLOATS: CMA-ES's factor of a covariance."""
+    return d * (d + 1) // 2 if d <= FULL_DIMENSION else d
