@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
 
@@ -44,7 +45,7 @@ def places(boards: Sequence[str], ports: Sequence[str]) -> tuple[Place, ...]:
     for port in ports:
         if ports.count(port) > 1:
             raise UserError(f"port {port} is given twice; name each board's own")
-    paired = boards if len(boards) > 1 else boards * len(ports)
+    paired = boards if len(boards) > 1 else [boards[0]] * len(ports)
     return tuple(map(Place, paired, ports))
 
 
@@ -53,26 +54,28 @@ def take(candidates: Sequence[Place], *, wait_seconds: float) -> Iterator[Place]
     """Hold one of the places, the first that becomes free, for the context.
 
     Places without a port are always free. A run locks its port by itself; this
-    lock lies before it, so that whoever waits waits here.
+    lock comes before it, so that whoever waits waits here.
 
     Raises:
         InfraError: None became free in time.
     """
+    with ExitStack() as held:
+        yield _first_free(candidates, held, wait_seconds)
+
+
+def _first_free(
+    candidates: Sequence[Place], held: ExitStack, wait_seconds: float
+) -> Place:
+    """Go round the places until one can be entered into ``held``."""
     deadline = monotonic() + wait_seconds
+    once = min(TRY_SECONDS, wait_seconds)
     while True:
         for place in candidates:
             if place.port is None:
-                yield place
-                return
-            lock = _lock(place.port)
-            try:
-                lock.acquire(timeout=min(TRY_SECONDS, wait_seconds))
-            except Timeout:
-                continue
-            with lock:
-                lock.release()
-                yield place
-            return
+                return place
+            with suppress(Timeout):
+                held.enter_context(_lock(place.port).acquire(timeout=once))
+                return place
         if monotonic() >= deadline:
             names = ", ".join(map(str, candidates))
             raise InfraError(
@@ -82,6 +85,8 @@ def take(candidates: Sequence[Place], *, wait_seconds: float) -> Iterator[Place]
 
 
 def _lock(port: str) -> FileLock:
+    """Return the lock of a port, whatever link to it is named."""
+    name = port if "://" in port else os.path.realpath(port)
     folder = user_cache_path("refold", ensure_exists=True) / "pool"
     folder.mkdir(exist_ok=True)
-    return FileLock(folder / f"{hashlib.sha256(port.encode()).hexdigest()[:16]}.lock")
+    return FileLock(folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock")
