@@ -85,7 +85,7 @@ def test_runs_cut_short_are_listed_but_not_drawn() -> None:
     """Their mean is over fewer streams, so it is no point of a line."""
     cut = make_result(make_run("off", {}), complete=False, verdict="infra")
     text = page(cut)
-    assert "<td>infra</td>" in text
+    assert '<td class="text">infra</td>' in text
     assert 0 == text.count("<figure")
 
 
