@@ -7,15 +7,19 @@ for that is what the gate is there to judge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
+from refold.boards import load_board
 from refold.errors import UserError
 from refold.result import Result, Run
 from refold.score import StreamKey, by_corruption, slowest
 
 MEMORY = ("arena_bytes", "weights_bytes", "adapt_state_bytes", "code_bytes")
+LATENCY = 1.25
+SHOWN = 3
+"""Streams that a message names."""
 PARTS: tuple[Literal["p50", "p95"], ...] = ("p50", "p95")
 
 
@@ -25,12 +29,13 @@ class Tolerances:
 
     Attributes:
         accuracy: Points, of each corruption's accuracy and their mean.
-        latency: Ratio, of the slowest stream's median and 95th percentile.
+        latency: Ratio, of the slowest stream's median and 95th percentile. None is
+            ``LATENCY``, or any where the board's times are this computer's.
         memory: Ratio, of each size in bytes.
     """
 
     accuracy: float = 1.0
-    latency: float = 1.25
+    latency: float | None = None
     memory: float = 1.05
 
 
@@ -120,17 +125,21 @@ def _obstacles(earlier: Result, planned: Setting) -> Iterator[str]:
     if not earlier.complete:
         yield f"its run ended early ({earlier.verdict})"
     known = setting(earlier)
-    for field in fields(Setting):
-        was, now = getattr(known, field.name), getattr(planned, field.name)
-        if field.name != "streams" and was != now:
-            yield f"its {field.name} is {was}, here it is {now}"
+    for what in ("model", "board", "images", "data_sha256", "seed"):
+        was, now = getattr(known, what), getattr(planned, what)
+        if was != now:
+            yield f"its {what} is {was}, here it is {now}"
     for mode, streams in known.streams.items():
         if mode not in planned.streams:
             yield f"it has mode '{mode}', which does not run here"
-        elif streams != planned.streams[mode]:
-            odd = sorted({key[:2] for key in streams ^ planned.streams[mode]})
-            names = ", ".join(f"{name} at severity {level}" for name, level in odd)
-            yield f"under '{mode}' its streams are others ({names})"
+        elif odd := streams ^ planned.streams[mode]:
+            yield f"under '{mode}' its streams are others ({_names(odd)})"
+
+
+def _names(streams: Iterable[StreamKey]) -> str:
+    names = sorted({f"{name} at severity {level}" for name, level, *_ in streams})
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def regressions(baseline: Baseline, result: Result) -> tuple[Comparison, ...]:
@@ -148,16 +157,23 @@ def _compared(
     earlier: Result, result: Result, allowed: Tolerances
 ) -> Iterator[Comparison]:
     """Pair all numbers; sizes and times that are unknown (0) are left out."""
+    ratio = allowed.latency or _usual_ratio(result.board.id)
     for was in earlier.runs:
         now = result.run(was.adapt)
         if now is None:
             continue
         yield from _accuracies(was, now, allowed.accuracy)
-        yield from _latencies(was, now, allowed.latency)
+        if ratio is not None:
+            yield from _latencies(was, now, ratio)
     for size in MEMORY:
         before, bytes_ = getattr(earlier.memory, size), getattr(result.memory, size)
         if before and bytes_:
             yield Comparison(size, "", before, bytes_, before * allowed.memory)
+
+
+def _usual_ratio(board_id: str) -> float | None:
+    """None where a time says how busy this computer is, and nothing of the model."""
+    return None if load_board(board_id).host_timed else LATENCY
 
 
 def _accuracies(was: Run, now: Run, points: float) -> Iterator[Comparison]:

@@ -77,6 +77,16 @@ def test_latency_may_grow_by_a_ratio(
     assert expected == worse(now, latency=ratio)
 
 
+@pytest.mark.parametrize(("board", "judged"), [("native", 0), ("xtensa-qemu", 2)])
+def test_times_of_this_computer_are_not_judged(board: str, judged: int) -> None:
+    """Unless a ratio is asked for: they tell how busy it is."""
+    record = structs.replace(off().board, id=board)
+    slow = off(latency_us=Percentiles(p50=5000, p95=9000, max=9999))
+    now = structs.replace(slow, board=record)
+    assert judged == len(worse(now))
+    assert 2 == len(worse(now, latency=1.25))
+
+
 def test_each_memory_size_is_compared() -> None:
     """One that grew beyond the ratio is named; unknown code size is no growth."""
     now = off()
