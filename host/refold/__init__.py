@@ -14,17 +14,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from refold.baseline import Baseline, Tolerances
     from refold.report import write_report
     from refold.result import Result, load_result
     from refold.runner import RunOptions, run
     from refold.schedule import Schedule
 
-__all__ = ["Result", "RunOptions", "Schedule", "load_result", "run", "write_report"]
+__all__ = [
+    "Baseline",
+    "Result",
+    "RunOptions",
+    "Schedule",
+    "Tolerances",
+    "load_result",
+    "run",
+    "write_report",
+]
 
 _HOMES = {
+    "Baseline": "baseline",
     "Result": "result",
     "RunOptions": "runner",
     "Schedule": "schedule",
+    "Tolerances": "baseline",
     "load_result": "result",
     "run": "runner",
     "write_report": "report",

@@ -117,6 +117,7 @@ class Board(_Table, frozen=True, kw_only=True):
         usb: Interfaces by which an attached board is recognised.
         flash: How the firmware gets onto the board; None where it is started.
         reset: How to restart it; None where a new process does.
+        host_timed: Its times are this computer's, which a regression gate leaves out.
     """
 
     id: str
@@ -129,6 +130,7 @@ class Board(_Table, frozen=True, kw_only=True):
     usb: tuple[UsbId, ...] = ()
     flash: Flash | None = None
     reset: Literal["classic", "usb-jtag"] | None = None
+    host_timed: bool = False
 
 
 def list_boards() -> tuple[Board, ...]:

@@ -18,6 +18,7 @@ from rich.progress import (
 from rich.table import Table
 
 from refold import score
+from refold.baseline import Comparison
 from refold.corrupt import CORRUPTIONS
 from refold.profile import profile_lines
 from refold.result import Profile, Result, Run
@@ -208,3 +209,19 @@ def show_result(result: Result) -> None:
         # Not wrapped: the reason may hold a command to copy.
         text = f"{result.verdict}: {reason}"
         ERR.print(text, highlight=False, soft_wrap=True)
+
+
+def show_regressions(found: Sequence[Comparison], baseline: str) -> None:
+    """Print what got worse than the baseline, or that nothing did."""
+    if not found:
+        OUT.print(f"nothing is worse than in {baseline}", highlight=False)
+        return
+    table = Table(title=f"worse than in {baseline}")
+    table.add_column("measure")
+    table.add_column("of")
+    for title in ("was", "is", "limit"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for item in found:
+        numbers = (f"{n:,.6g}" for n in (item.before, item.now, item.limit))
+        table.add_row(item.measure, item.whose, *numbers)
+    OUT.print(table)

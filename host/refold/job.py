@@ -14,6 +14,7 @@ from refoldc.manifest import OutputRecord
 
 from refold import bounds
 from refold.attached import find_port
+from refold.baseline import Baseline, Setting, require_comparable
 from refold.boards import Board, load_board
 from refold.data import DataSet, load_data
 from refold.errors import UserError
@@ -33,6 +34,7 @@ class RunOptions:
     ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt.
     ``dump_layers``: first compare every layer on so many images, mode by mode.
     ``output`` None scores the first output that is a vector.
+    ``baseline``: The earlier result that this one must not be worse than.
     """
 
     data: str
@@ -48,6 +50,7 @@ class RunOptions:
     fail_under: tuple[str, ...] = ()
     output: str | None = None
     profile: bool = False
+    baseline: Baseline | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +105,25 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
         checked=options.check,
     )
     steps = plan_steps(options.schedule, modes, streams, images=len(data.labels))
-    return Job(artefact, board, data, modes, tuple(steps), limits, options, output)
+    job = Job(artefact, board, data, modes, tuple(steps), limits, options, output)
+    if options.baseline is not None:
+        require_comparable(options.baseline, _setting(job))
+    return job
+
+
+def _setting(job: Job) -> Setting:
+    """Return what the result will have been measured under."""
+    return Setting(
+        model=job.artefact.manifest.model.name,
+        board=job.board.id,
+        images=len(job.data.labels),
+        data_sha256=job.data.sha256,
+        seed=job.options.schedule.seed,
+        streams={
+            mode.text: frozenset(s.key for s in job.steps if s.mode is mode)
+            for mode in job.modes
+        },
+    )
 
 
 def _scored(artefact: Artefact, name: str | None) -> OutputRecord:

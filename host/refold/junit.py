@@ -1,7 +1,8 @@
-"""JUnit XML of a result: one test case a mode and stream."""
+"""JUnit XML of a result: one test case a mode and stream, with its numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import junitparser
@@ -16,6 +17,8 @@ def render_junit(result: Result) -> str:
     missed bound or a lost board, is a case of its own: a failure or an error.
     """
     suite = junitparser.TestSuite(f"refold {result.model.name} {result.board.id}")
+    for name, value in _facts(result):
+        suite.add_property(name, value)
     for run in result.runs:
         for stream in run.streams:
             suite.add_testcase(_stream_case(run, stream))
@@ -32,12 +35,48 @@ def write_junit(result: Result, path: Path) -> None:
     write_text(path, render_junit(result))
 
 
+def _facts(result: Result) -> Iterator[tuple[str, str]]:
+    """What all cases have in common."""
+    yield "model_sha256", result.model.sha256
+    yield "board", result.board.id
+    yield "chip", result.board.chip or ""
+    yield "port", result.board.port or ""
+    yield "build", result.board.build
+    yield "data", result.data.spec
+    yield "seed", str(result.data.seed)
+    yield from (
+        (field, str(getattr(result.memory, field)))
+        for field in result.memory.__struct_fields__
+    )
+
+
+def _properties(stream: Stream) -> Iterator[tuple[str, str]]:
+    """The numbers of one stream, named as in result.json."""
+    for field in ("severity", "images", "correct", "frames_resent", "adapted_images"):
+        yield field, str(getattr(stream, field))
+    yield "accuracy", f"{stream.accuracy:g}"
+    for name in ("latency_us", "adapt_us"):
+        span = getattr(stream, name)
+        yield from (
+            (f"{name}.{field}", str(getattr(span, field)))
+            for field in span.__struct_fields__
+        )
+    for field in ("parity_mismatches", "gate", "energy_mj"):
+        value = getattr(stream, field)
+        if value is not None:
+            yield field, f"{value:g}"
+
+
 def _stream_case(run: Run, stream: Stream) -> junitparser.TestCase:
     where = (stream.round, stream.repeat, stream.segment)
     suffix = (
         "" if where == (0, 0, 0) else "[round={} repeat={} segment={}]".format(*where)
     )
     case = junitparser.TestCase(stream.corruption + suffix, classname=run.adapt)
+    properties = junitparser.Properties()
+    for name, value in _properties(stream):
+        properties.add_property(junitparser.Property(name, value))
+    case.append(properties)
     case.system_out = (
         f"{stream.correct} of {stream.images} images right ({stream.accuracy:.2f} %), "
         f"inference p50 {stream.latency_us.p50} us, p95 {stream.latency_us.p95} us"
@@ -57,6 +96,8 @@ def _verdict_case(result: Result) -> junitparser.TestCase:
     message = "; ".join(result.reasons)
     if result.verdict == "infra":
         case.result = [junitparser.Error(message, "infra")]
+    elif result.verdict == "skipped":
+        case.result = [junitparser.Skipped(message)]
     elif result.verdict == "fail":
         case.result = [junitparser.Failure(message, "bound")]
     return case

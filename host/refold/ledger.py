@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from msgspec import structs
 
 from refold import bounds, score
+from refold.baseline import regressions
 from refold.build import Build
 from refold.device import Hello, Reply
 from refold.job import Job
@@ -67,9 +69,15 @@ def conclude(job: Job, built: Build, ledger: Ledger) -> Result:
         verdict, reasons = "infra", (*reasons, ledger.failure)
     else:
         reasons = (*reasons, *bounds.missed(job.bounds, result))
+        reasons = (*reasons, *_regressions(job, result))
     if complaints or (reasons and verdict == "pass"):
         verdict = "fail"
     return structs.replace(result, verdict=verdict, reasons=reasons)
+
+
+def _regressions(job: Job, result: Result) -> Iterator[str]:
+    if job.options.baseline is not None:
+        yield from map(str, regressions(job.options.baseline, result))
 
 
 def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
@@ -113,6 +121,7 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
         gain=score.gains(runs),
         interrupted=ledger.interrupted,
         profile=tuple(ledger.profiles),
+        finished=datetime.now(UTC).replace(microsecond=0),
     )
 
 

@@ -101,7 +101,7 @@ class Series:
 def accuracy_per_corruption(series: Sequence[Series], names: Sequence[str]) -> str:
     """Draw one row of dots a corruption, ``names`` from top to bottom."""
     row_inches = 0.25 + 0.02 * len(series)
-    figure, axes = _figure(min(0.7 + row_inches * len(names), TALLEST_INCHES))
+    figure, axes = new_figure(min(0.7 + row_inches * len(names), TALLEST_INCHES))
     for row in range(0, len(names), 2):
         axes.axhspan(row - 0.5, row + 0.5, color="#f4f6f8", lw=0, zorder=0)
     for item, accuracy, rows in zip(
@@ -124,7 +124,7 @@ def accuracy_per_corruption(series: Sequence[Series], names: Sequence[str]) -> s
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(-1, 101)
     axes.grid(visible=False, axis="y")
-    return _finish(figure, axes, "top-1 accuracy, %")
+    return finish(figure, axes, "top-1 accuracy, %")
 
 
 def dot_rows(series: Sequence[Series], names: Sequence[str]) -> list[list[float]]:
@@ -144,12 +144,12 @@ def dot_rows(series: Sequence[Series], names: Sequence[str]) -> list[list[float]
 
 def accuracy_along(series: Sequence[Series]) -> str:
     """Draw accuracy along the stream, the mean over corrupted streams."""
-    figure, axes = _figure(2.7)
+    figure, axes = new_figure(2.7)
     for number, item in enumerate(series):
         _line(axes, number, item, *_along(item.run))
     axes.set_ylim(0, 100)
     axes.set_ylabel("top-1 accuracy, %")
-    return _finish(figure, axes, "images since the stream began")
+    return finish(figure, axes, "images since the stream began")
 
 
 def _along(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -170,7 +170,7 @@ def _along(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def latency_distribution(series: Sequence[Series]) -> str:
     """Draw the share of images whose inference ended within a time."""
-    figure, axes = _figure(2.7)
+    figure, axes = new_figure(2.7)
     for number, item in enumerate(series):
         known = [q for s in item.run.streams if (q := s.latency_quantiles_us)]
         if known:
@@ -182,7 +182,7 @@ def latency_distribution(series: Sequence[Series]) -> str:
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_ylim(0, 100)
     axes.set_ylabel("images, %")
-    return _finish(figure, axes, "inference within … milliseconds")
+    return finish(figure, axes, "inference within … milliseconds")
 
 
 def _line(
@@ -220,7 +220,7 @@ def memory_map(results: Sequence[tuple[str, Result]]) -> str:
     Args:
         results: (name, result).
     """
-    figure, axes = _figure(1.0 + 0.55 * len(results))
+    figure, axes = new_figure(1.0 + 0.55 * len(results))
     names = [
         f"{_short(name)} {kind}" if len(results) > 1 else kind
         for name, _ in results
@@ -235,7 +235,7 @@ def memory_map(results: Sequence[tuple[str, Result]]) -> str:
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     figure.legend(loc="outside upper left", ncols=2, frameon=False)
-    return _finish(figure, axes, "KiB")
+    return finish(figure, axes, "KiB")
 
 
 def _short(name: str) -> str:
@@ -257,20 +257,21 @@ def _memory_parts(
     yield "adaptation state", COLOURS[4], [(0, m.adapt_state_bytes) for m in memories]
 
 
-def _figure(height_inches: float) -> tuple[Figure, Axes]:
+def new_figure(height_inches: float) -> tuple[Figure, Axes]:
+    """Return a figure of the common width and look, with axes that fill it."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
         return figure, figure.add_subplot()
 
 
-def _finish(figure: Figure, axes: Axes, xlabel: str) -> str:
+def finish(figure: Figure, axes: Axes, xlabel: str, *, salt: str = "") -> str:
     """Label the plot and return it as an ``<svg>`` element.
 
-    Plots of one page differ in ``xlabel``, which therefore salts the ids within.
+    Plots of one page differ in ``xlabel`` or ``salt``, which make the ids within.
     """
     buffer = io.StringIO()
     bare = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    with mpl.rc_context({**STYLE, "svg.hashsalt": f"refold {xlabel}"}):
+    with mpl.rc_context({**STYLE, "svg.hashsalt": f"refold {xlabel}{salt}"}):
         axes.set_xlabel(xlabel)
         figure.savefig(buffer, format="svg", metadata=bare)
     text = buffer.getvalue()

@@ -39,19 +39,27 @@ def render_report(results: Sequence[tuple[str, Result]]) -> str:
     """
     series = _series(results)
     names = _corruptions(series)
-    template = Environment(
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            results=[(name, result, _facts(name, result)) for name, result in results],
+            summary=[_row(item) for item in series],
+            corruptions=[_accuracies(name, series) for name in names],
+            series=series,
+            figures=_figures(results, series, names) if names else [],
+        )
+    )
+
+
+def environment() -> Environment:
+    """Return what renders the pages, with everything from results escaped."""
+    return Environment(
         loader=PackageLoader("refold"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    ).get_template("report.html")
-    return template.render(
-        results=[(name, result, _facts(name, result)) for name, result in results],
-        summary=[_row(item) for item in series],
-        corruptions=[_accuracies(name, series) for name in names],
-        series=series,
-        figures=_figures(results, series, names) if names else [],
     )
 
 

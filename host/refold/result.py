@@ -8,6 +8,7 @@ clock, ``seconds`` of the host's.
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
@@ -163,6 +164,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         reasons: Why it is no pass.
         interrupted: The user ended the run, which is then not complete.
         profile: Of each mode, where it was asked for.
+        finished: When the run ended, with its time zone.
     """
 
     schema: str
@@ -178,6 +180,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
     interrupted: bool = False
     profile: tuple[Profile, ...] = ()
+    finished: datetime | None = None
 
     def run(self, adapt: str) -> Run | None:
         """Return the run under a canonical mode, if there is one."""

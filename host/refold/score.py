@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +119,14 @@ def by_corruption(run: Run) -> Mapping[str, float]:
         if stream.images:
             found.setdefault(stream.corruption, []).append(stream.accuracy)
     return {name: fmean(values) for name, values in found.items()}
+
+
+def slowest(
+    run: Run, field: Literal["latency_us", "adapt_us"], part: Literal["p50", "p95"]
+) -> int:
+    """Return a time of the slowest stream in microseconds, 0 where there is none."""
+    spans = [getattr(s, field) for s in run.streams if s.images]
+    return max((getattr(span, part) for span in spans), default=0)
 
 
 def differences(mode: Run, off: Run) -> Mapping[StreamKey, float]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import junitparser
 import pytest
 from msgspec import structs
 from rich.console import Console
@@ -84,7 +85,7 @@ def test_the_page_needs_no_network() -> None:
     """Nothing is loaded from elsewhere: all references are within the page."""
     page = plain_page()
     assert [] == [a for a in outline(page).addresses if not a.startswith("#")]
-    assert [] == re.findall(r"@import|url\((?!#)|<script|<link|<image", page)
+    assert [] == re.findall(r"@import|url\((?!#)|<script[^>]|<link|<image", page)
     assert [] == re.findall(r'(?<!xmlns)(?<!xmlns:xlink)="https?:', page)
 
 
@@ -238,7 +239,7 @@ def test_the_page_can_be_read_without_seeing_it() -> None:
 def test_summary_cells_carry_their_heading() -> None:
     """Where a narrow page stacks the cells, each shows its column's heading."""
     page = plain_page()
-    (table,) = re.findall(r'<table class="summary".*?</table>', page, re.DOTALL)
+    (table,) = re.findall(r'<table class="summary.*?</table>', page, re.DOTALL)
     headings = re.findall(r"columnheader.*?>(.*?)</th>", table)[1:]
     assert 8 == len(headings)
     assert headings * 2 == re.findall(r'data-term="(.*?)"', table)
@@ -361,6 +362,37 @@ def test_junit_names_mode_and_stream() -> None:
     suite = ET.fromstring(render_junit(two_modes()))[0]  # noqa: S314
     names = [(case.get("classname"), case.get("name")) for case in suite]
     assert ("forge", "gaussian_noise") in names
+
+
+def test_junit_cases_carry_their_numbers() -> None:
+    """junitparser reads one case a mode and corruption, with properties."""
+    xml = junitparser.JUnitXml.fromstring(render_junit(two_modes()))
+    (suite,) = xml
+    facts = {p.name: p.value for p in suite.properties()}
+    assert ("native", "digits", "4096") == (
+        facts["board"],
+        facts["data"],
+        facts["arena_bytes"],
+    )
+    cases = {(case.classname, case.name): case for case in suite}
+    assert 7 == len(cases)
+    case = cases["forge", "gaussian_noise"]
+    numbers = {p.name: p.value for p in case.child(junitparser.Properties)}
+    assert ("70", "140", "5", "1500", "0") == (
+        numbers["accuracy"],
+        numbers["correct"],
+        numbers["severity"],
+        numbers["latency_us.p95"],
+        numbers["parity_mismatches"],
+    )
+    assert "gate" not in numbers
+
+
+def test_a_skipped_run_is_skipped_in_junit() -> None:
+    """Neither failure nor error."""
+    skipped = make_result(verdict="skipped", reasons=("no board",))
+    (suite,) = junitparser.JUnitXml.fromstring(render_junit(skipped))
+    assert (1, 0, 0) == (suite.skipped, suite.failures, suite.errors)
 
 
 def test_the_terminal_shows_differences() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from models import ModelBuilder
+from msgspec import structs
 from small_model import make_images, write_data, write_model
 
 import refoldc
@@ -24,6 +25,7 @@ from refoldc.reference import Reference
 
 import refold
 from refold import check, runner
+from refold.baseline import Baseline, Tolerances
 from refold.build import Build
 from refold.cli import INTERRUPTED
 from refold.cli.run import exit_code
@@ -274,6 +276,33 @@ def test_a_missed_bound_fails(artefact: Artefact, data: str, board: HostBoard) -
     result = stream(artefact, data, fail_under=limits)
     assert "fail" == result.verdict
     assert 2 == len(result.reasons)
+
+
+def test_a_run_worse_than_its_baseline_fails(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """What was lost is a reason; a run passes against itself."""
+    earlier = stream(artefact, data)
+    exact = Tolerances(accuracy=0, latency=1, memory=1)
+    same = stream(artefact, data, baseline=Baseline(earlier, exact, "e.json"))
+    assert "pass" == same.verdict
+    small = structs.replace(earlier.memory, arena_bytes=1)
+    smaller = Baseline(structs.replace(earlier, memory=small), exact, "e.json")
+    result = stream(artefact, data, baseline=smaller)
+    assert "fail" == result.verdict
+    (reason,) = result.reasons
+    assert "worse than the baseline: arena_bytes is" in reason
+
+
+def test_a_baseline_of_another_kind_is_found_before_the_board(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """Other images are refused, before anything is streamed."""
+    earlier = stream(artefact, data, images=8)
+    board.connections = 0
+    with pytest.raises(UserError, match="its images is 8, here it is 24"):
+        stream(artefact, data, baseline=Baseline(earlier, Tolerances(), "e.json"))
+    assert 0 == board.connections
 
 
 @pytest.mark.parametrize(

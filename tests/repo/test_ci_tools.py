@@ -9,10 +9,20 @@ import shutil
 import pytest
 
 PROGRAMS = (
+    "chromium",
     *("cc", "gcc", "clang", "c++", "nm", "size"),
     *("xtensa-lx106-elf-gcc", "qemu-system-xtensa"),
 )
-MODULES = ("cma", "cmaes", "ziglang", "hatchling", "sklearn", "platformio", "SCons")
+MODULES = (
+    "cma",
+    "cmaes",
+    "ziglang",
+    "hatchling",
+    "sklearn",
+    "yaml",
+    "platformio",
+    "SCons",
+)
 
 
 @pytest.mark.skipif(not os.environ.get("CI"), reason="elsewhere tests may skip")

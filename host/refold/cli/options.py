@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
+from refold.baseline import LATENCY, Baseline, Tolerances
 from refold.boards import DEFAULT_BOARD
+from refold.result import load_result
 
 MODEL = click.Path(path_type=Path)
 """Not checked here: the compiler's message for a missing model is the better one."""
@@ -41,3 +46,60 @@ shape_option = click.option(
 def floats(text: str) -> tuple[float, ...]:
     """Read numbers separated by commas; click reports what cannot be read."""
     return tuple(float(part) for part in text.split(","))
+
+
+RATIO = click.FloatRange(min=1)
+_LIMITS = Tolerances()
+
+
+def baseline_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add ``--baseline`` and its tolerances, which become one :class:`Baseline`.
+
+    The command takes it, or None without the option, as ``baseline``.
+    """
+
+    @click.option(
+        "--baseline",
+        type=FILE,
+        metavar="RESULT",
+        help="Earlier result.json; exit 1 where something is worse than there.",
+    )
+    @click.option(
+        "--accuracy-tolerance",
+        "accuracy",
+        type=click.FloatRange(min=0),
+        default=_LIMITS.accuracy,
+        show_default=True,
+        metavar="POINTS",
+        help="Accuracy that each corruption and the mean may lose to the baseline.",
+    )
+    @click.option(
+        "--latency-tolerance",
+        "latency",
+        type=RATIO,
+        show_default=f"{LATENCY}; any where times are this computer's",
+        metavar="RATIO",
+        help="Times the baseline's latency, median and 95th percentile.",
+    )
+    @click.option(
+        "--memory-tolerance",
+        "memory",
+        type=RATIO,
+        default=_LIMITS.memory,
+        show_default=True,
+        metavar="RATIO",
+        help="Times each of the baseline's memory sizes.",
+    )
+    @wraps(command)
+    def with_baseline(
+        baseline: Path | None,
+        accuracy: float,
+        latency: float | None,
+        memory: float,
+        **rest: Any,
+    ) -> int:
+        limits = Tolerances(accuracy=accuracy, latency=latency, memory=memory)
+        loaded = baseline and Baseline(load_result(baseline), limits, str(baseline))
+        return command(baseline=loaded, **rest)
+
+    return with_baseline

@@ -9,9 +9,16 @@ import click
 
 from refoldc.artefact import LAYERS
 
+from refold.baseline import Baseline, regressions
 from refold.cli import INTERRUPTED
-from refold.cli.options import FILE, FOLDER, board_option, port_option
-from refold.console import show_result, watching
+from refold.cli.options import (
+    FILE,
+    FOLDER,
+    baseline_options,
+    board_option,
+    port_option,
+)
+from refold.console import show_regressions, show_result, watching
 from refold.job import DEFAULT_MODES
 from refold.junit import write_junit
 from refold.report import write_report
@@ -90,6 +97,7 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
     help="First fetch every layer's output for N images and compare it with the host "
     "model; exits 1 naming the first tensor that differs.",
 )
+@baseline_options
 def command(
     artefact: Path,
     data: str,
@@ -113,6 +121,7 @@ def command(
     fail_under: tuple[str, ...],
     check: bool,
     dump_layers: int | None,
+    baseline: Baseline | None,
 ) -> int:
     """Stream images through a board's firmware and score the replies.
 
@@ -142,6 +151,7 @@ def command(
         fail_under=fail_under,
         output=output,
         profile=profile,
+        baseline=baseline,
     )
     for file in (json_file, html_file, junit_file):
         if file is not None:
@@ -150,6 +160,8 @@ def command(
         result = run(artefact, options, watch=watch)
     save(result, json_file=json_file, html_file=html_file, junit_file=junit_file)
     show_result(result)
+    if baseline is not None and result.complete:
+        show_regressions(regressions(baseline, result), baseline.name)
     if dump_layers and result.verdict != "infra":
         file = artefact / "build" / board / LAYERS
         click.echo(f"layer outputs, all equal to the host model's: {file}")

@@ -1,0 +1,165 @@
+"""The history page: accuracy and latency along time, from a folder of results."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from refold import trend_plots
+from refold.errors import UserError
+from refold.plots import Style, style
+from refold.report import MISSING, environment
+from refold.result import Result, Run, load_result, write_text
+from refold.score import slowest
+from refold.trend_plots import Point, Trend
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One result; ``when`` is the file's time where the result does not say."""
+
+    when: datetime
+    name: str
+    result: Result
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One mode of one result in a table, ready to print."""
+
+    when: str
+    name: str
+    board: str
+    mode: str
+    clean: str
+    mean: str
+    latency: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The results of one model over the same images; drawings have titles."""
+
+    model: str
+    data: str
+    legend: tuple[tuple[Style, str], ...]
+    drawings: tuple[tuple[str, str], ...]
+    rows: tuple[_Row, ...]
+
+
+def gather(folder: Path) -> tuple[Entry, ...]:
+    """Return all results below a folder, the oldest first.
+
+    JSON files that are no results are left out with a warning.
+
+    Raises:
+        UserError: There is no result.
+    """
+    entries = []
+    for path in sorted(folder.rglob("*.json")):
+        try:
+            result = load_result(path)
+        except UserError as error:
+            _logger.warning("left out: %s", error)
+            continue
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        entries.append(Entry(result.finished or written, name, result))
+    if not entries:
+        raise UserError(
+            f"no result below {folder}; expected files that 'refold run --json' wrote"
+        )
+    return tuple(sorted(entries, key=lambda entry: (entry.when, entry.name)))
+
+
+def render_history(entries: Sequence[Entry]) -> str:
+    """Return the page: a section for each model and data, plots and a table each.
+
+    Results over other images are not comparable, so they share no plot.
+    """
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(_group(entry.result), []).append(entry)
+    template = environment().get_template("history.html")
+    return template.render(
+        groups=[_section(*key, group) for key, group in groups.items()],
+        count=len(entries),
+    )
+
+
+def write_history(entries: Sequence[Entry], path: Path) -> None:
+    """Write :func:`render_history` to ``path``.
+
+    Raises:
+        UserError: The place cannot be written.
+    """
+    write_text(path, render_history(entries))
+
+
+def _group(result: Result) -> tuple[str, str]:
+    data = result.data
+    return result.model.name, (
+        f"{data.images:,} images of {data.spec}, severity {data.severity}, "
+        f"seed {data.seed}, {data.sha256[:8]}"
+    )
+
+
+def _section(model: str, data: str, entries: Sequence[Entry]) -> _Section:
+    trends = _trends(entries)
+    drawings = [
+        ("Accuracy along time", trend_plots.accuracy_trend(trends, model + data)),
+        ("Inference time", trend_plots.latency_trend(trends, model + data)),
+    ]
+    return _Section(
+        model=model,
+        data=data,
+        legend=tuple((trend.style, trend.label) for trend in trends),
+        drawings=tuple(drawings) if trends else (),
+        rows=tuple(row for entry in reversed(entries) for row in _rows(entry)),
+    )
+
+
+def _trends(entries: Sequence[Entry]) -> list[Trend]:
+    """Return a line for each mode and board, over complete runs alone.
+
+    The mean of a run that ended early is over fewer streams.
+    """
+    points: dict[str, list[Point]] = {}
+    for entry in entries:
+        for run in entry.result.runs if entry.result.complete else ():
+            label = f"{entry.result.board.id} {run.adapt}"
+            points.setdefault(label, []).append(_point(entry.when, run))
+    return [
+        Trend(label, style(number), tuple(found))
+        for number, (label, found) in enumerate(points.items())
+    ]
+
+
+def _point(when: datetime, run: Run) -> Point:
+    accuracy = run.clean_accuracy if run.mean_accuracy is None else run.mean_accuracy
+    return Point(when, accuracy, slowest(run, "latency_us", "p50") / 1000)
+
+
+def _rows(entry: Entry) -> Iterator[_Row]:
+    result = entry.result
+    for run in result.runs:
+        yield _Row(
+            when=f"{entry.when.astimezone(UTC):%Y-%m-%d %H:%M}",
+            name=entry.name,
+            board=result.board.id,
+            mode=run.adapt,
+            clean=_points(run.clean_accuracy),
+            mean=_points(run.mean_accuracy),
+            latency=f"{slowest(run, 'latency_us', 'p50') / 1000:.3f}",
+            verdict=result.verdict,
+        )
+
+
+def _points(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.1f}"
