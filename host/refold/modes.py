@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from refoldc.adapt import LEAST_GRADE, AdaptConfig
+from refoldc.ranking import Ranking, auto_count
 
 from refold.errors import UserError
 from refold.facts import INTERVAL_MAX
@@ -42,17 +43,28 @@ class Mode:
     config: AdaptConfig
 
 
-def parse_modes(text: str, *, sites: int) -> tuple[Mode, ...]:
+def parse_modes(
+    text: str,
+    *,
+    sites: int,
+    ranking: Ranking | None = None,
+    shrinkage: float = AdaptConfig.shrinkage,
+) -> tuple[Mode, ...]:
     """Return the modes of a comma-separated list, in its order.
 
     Args:
         text: For instance ``off,forge:a=0.7``.
         sites: Number of recalibration sites in the model.
+        ranking: Of them, which ``sites=auto:K`` needs.
+        shrinkage: a of modes that choose neither sites nor a.
 
     Raises:
         UserError: A method, key or value is unknown, or a mode comes twice.
     """
-    modes = tuple(parse_mode(part, sites=sites) for part in text.split(","))
+    modes = tuple(
+        parse_mode(part, sites=sites, ranking=ranking, shrinkage=shrinkage)
+        for part in text.split(",")
+    )
     names = [mode.text for mode in modes]
     for name in names:
         if names.count(name) > 1:
@@ -62,11 +74,17 @@ def parse_modes(text: str, *, sites: int) -> tuple[Mode, ...]:
     return modes
 
 
-def parse_mode(text: str, *, sites: int) -> Mode:
+def parse_mode(
+    text: str,
+    *,
+    sites: int,
+    ranking: Ranking | None = None,
+    shrinkage: float = AdaptConfig.shrinkage,
+) -> Mode:
     """Return the one mode that ``text`` describes; see :func:`parse_modes`.
 
-    ``rule=published`` implies exact statistics, a = 1 and no warm start where the
-    mode does not say otherwise.
+    ``rule=published`` implies exact statistics, a = 1 and no warm start,
+    ``sites=auto:K`` the a that suits them, where the mode does not say otherwise.
     """
     method, _, tail = text.strip().partition(":")
     _check_method(method)
@@ -75,10 +93,31 @@ def parse_mode(text: str, *, sites: int) -> Mode:
         if values:
             raise UserError(f"--adapt {text}: 'off' takes no keys; write 'off'")
         return Mode("off", AdaptConfig(method="off"))
-    fields = _fields(text, values, sites)
-    published = fields.get("rule") == "published"
-    base = AdaptConfig.published() if published else AdaptConfig()
-    return Mode(_canonical(method, values), replace(base, **fields))
+    base = AdaptConfig(
+        shrinkage=AdaptConfig.shrinkage if "sites" in values else shrinkage
+    )
+    plain = dict(values)
+    if auto_count(values.get("sites", "")):
+        base = _ranked(text, plain.pop("sites"), ranking)
+    if values.get("rule") == "published":
+        base = replace(AdaptConfig.published(), sites=base.sites)
+    return Mode(
+        _canonical(method, values), replace(base, **_fields(text, plain, sites))
+    )
+
+
+def _ranked(text: str, choice: str, ranking: Ranking | None) -> AdaptConfig:
+    """The first K sites of the ranking, with the shrinkage that suits them."""
+    if ranking is None:
+        raise UserError(
+            f"--adapt {text}: this artefact holds no ranking of its sites; compile it "
+            f"again with 'refold compile MODEL --calib SPEC -o DIR --sites {choice}'"
+        )
+    try:
+        chosen, shrinkage = ranking.first(auto_count(choice) or 0)
+    except ValueError as error:
+        raise UserError(f"--adapt {text}: sites={choice}: {error}") from None
+    return AdaptConfig(sites=chosen, shrinkage=shrinkage)
 
 
 def _check_method(method: str) -> None:
@@ -149,7 +188,9 @@ def _sites(text: str, sites: int) -> tuple[int, ...] | None:
     try:
         chosen = tuple(sorted({int(part) for part in text.split("+")}))
     except ValueError:
-        raise ValueError("expected 'all' or site numbers such as 14+6+5") from None
+        raise ValueError(
+            "expected 'all', 'auto:K' or site numbers such as 14+6+5"
+        ) from None
     if not sites or chosen[0] < 0 or chosen[-1] >= sites:
         raise ValueError(
             f"the model has {sites} sites, numbered from 0; 'refold inspect' lists them"
