@@ -64,8 +64,8 @@ def _check_rankable(choice: str, sites: int, *, classes: int) -> None:
     count = auto_count(choice) or 0
     if count > sites:
         raise BadOptions(
-            f"sites is '{choice}': only {sites} sites of the model can be ranked; give "
-            "a smaller K, or 'all'"
+            f"sites is '{choice}': the sites of the model that can be ranked are "
+            f"{sites}; give a smaller K, or 'all'"
         )
     if classes < 2:
         raise BadOptions(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import softmax
 
 from refoldc.calibrate import real_input
 from refoldc.cost import site_instructions
@@ -26,13 +26,15 @@ from refoldc.options import CompileOptions
 from refoldc.ranking import RankedSite, Ranking
 from refoldc.site_network import SiteNetwork
 
-IMAGES = 128
+IMAGES = 64
 """Most images to rank with, each under every corruption."""
 BYTES = 256 << 20
 """What all tensors of a batch may take; larger networks see fewer images."""
-GREEDY = 24
+GREEDY = 12
 """Sites to choose among all; the rest follow in the order of the last round."""
 MOST_SHRINKAGE, LEAST_SHRINKAGE, STEP = 1.0, 0.4, 0.1
+DOUBT = 0.25
+"""Standard errors; of sites whose losses differ by less, the cheapest is taken."""
 
 Losses = Mapping[int, F64]
 """By candidate: the loss of every image of every stream."""
@@ -59,7 +61,7 @@ def rank_sites(
     count = image_count(graph, corrupted)
     network = SiteNetwork(graph, quantised.sites)
     batches = [_batch(x[:count], options) for x in (images, *corrupted.values())]
-    clean = log_softmax(network.answer(batches[0], (), 0.0), axis=1)
+    clean = softmax(network.answer(batches[0], (), 0.0), axis=1)
     search = _Search(network, [_Stream(network, x, clean) for x in batches[1:]])
     candidates = [i for i, site in enumerate(quantised.sites) if site.default_on]
     rounds = []
@@ -101,7 +103,7 @@ class _Stream:
     Attributes:
         network: That answers.
         x: Its input, channels first.
-        clean: Logarithms of the clean answers' class probabilities, [N, C, ...].
+        clean: Class probabilities of the clean answers, [N, C, ...].
     """
 
     network: SiteNetwork
@@ -110,19 +112,19 @@ class _Stream:
 
     def loss(self, chosen: Sequence[int], shrinkage: float) -> F64:
         """Of each image, [N]."""
-        return self._divergence(self.network.answer(self.x, chosen, shrinkage))
+        return self._distance(self.network.answer(self.x, chosen, shrinkage))
 
     def losses(
         self, chosen: Sequence[int], shrinkage: float, tried: Sequence[int]
     ) -> Losses:
         """With each candidate added to ``chosen``."""
         answers = self.network.answers(self.x, chosen, shrinkage, tried)
-        return {site: self._divergence(answer) for site, answer in answers}
+        return {site: self._distance(answer) for site, answer in answers}
 
-    def _divergence(self, answer: F32) -> F64:
-        """KL(clean || corrupted) of each image; the mean of its positions."""
-        terms = np.exp(self.clean) * (self.clean - log_softmax(answer, axis=1))
-        rows = terms.sum(axis=1, dtype=np.float64)
+    def _distance(self, answer: F32) -> F64:
+        """Total variation from the clean answer: the least chance to disagree."""
+        moved = np.abs(softmax(answer, axis=1) - self.clean)
+        rows = moved.sum(axis=1, dtype=np.float64) / 2
         return np.asarray(rows.reshape(len(rows), -1).mean(axis=1))
 
 
@@ -187,8 +189,8 @@ class _Search:
 def pick(losses: Losses, instructions: Sequence[int]) -> int:
     """The cheapest site among those that may be the best one.
 
-    A site may be if its loss exceeds the least by less than one standard error of
-    their difference over the images.
+    A site may be if its loss exceeds the least by at most ``DOUBT`` standard errors
+    of their difference over the images.
 
     Args:
         losses: By candidate, of each image.
@@ -198,7 +200,8 @@ def pick(losses: Losses, instructions: Sequence[int]) -> int:
 
     def may_be_best(site: int) -> bool:
         difference = losses[site] - losses[best]
-        return bool(difference.mean() <= difference.std() / sqrt(len(difference)))
+        error = difference.std() / sqrt(len(difference))
+        return bool(difference.mean() <= DOUBT * error)
 
     return min(
         filter(may_be_best, losses),

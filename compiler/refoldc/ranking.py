@@ -26,8 +26,8 @@ class RankedSite(msgspec.Struct, frozen=True, kw_only=True):
 class Ranking(msgspec.Struct, frozen=True, kw_only=True):
     """What ``--sites auto:K`` found; the first K sites are the choice.
 
-    A loss is the mean divergence of the answers to corrupted images from those to
-    clean ones, in nats.
+    A loss is the mean distance of the answers to corrupted images from those to clean
+    ones: the total variation of their class probabilities, 0 to 1.
 
     Attributes:
         images: Calibration images used, each under every corruption.
