@@ -33,7 +33,7 @@ def choose_sites(
     if count is None:
         return quantised, None
     sites = sum(site.default_on for site in quantised.sites)
-    _check_rankable(options.sites, sites, classes=graph.shapes[graph.output][-1])
+    _check_rankable(options.sites, sites, graph)
     if not corrupted:
         raise BadOptions(
             f"sites is '{options.sites}': sites are ranked on corrupted calibration "
@@ -59,17 +59,19 @@ def with_default_sites(graph: QGraph, ranking: Ranking, count: int) -> QGraph:
     return replace(graph, layers=layers, shrinkage=shrinkage)
 
 
-def _check_rankable(choice: str, sites: int, *, classes: int) -> None:
-    """Refuse ``auto:K`` with fewer sites than K, or with no classes to tell apart."""
+def _check_rankable(choice: str, sites: int, graph: Graph) -> None:
+    """Refuse ``auto:K`` with fewer sites than K, or without one output of classes."""
     count = auto_count(choice) or 0
     if count > sites:
         raise BadOptions(
             f"sites is '{choice}': the sites of the model that can be ranked are "
             f"{sites}; give a smaller K, or 'all'"
         )
-    if classes < 2:
+    classes = [graph.shapes[output.tensor][-1] for output in graph.outputs]
+    if len(classes) > 1 or classes[0] < 2:
         raise BadOptions(
             f"sites is '{choice}': sites are ranked by how they keep the classes of "
-            "corrupted images, and the model's output has one channel; give 'all' or "
+            f"corrupted images, which needs one output of at least two channels, and "
+            f"the model's outputs have {', '.join(map(str, classes))}; give 'all' or "
             "site numbers (refold inspect lists them)"
         )

@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from refoldc.calibrate import real_input
+from refoldc.calibrate import float_feeds
 from refoldc.cost import site_instructions
-from refoldc.float_export import channels_first
 from refoldc.ir import F32, F64, Graph, QGraph, Site
 from refoldc.options import CompileOptions
 from refoldc.ranking import RankedSite, Ranking
-from refoldc.site_network import SiteNetwork
+from refoldc.site_network import Feeds, SiteNetwork
 
 IMAGES = 64
 """Most images to rank with, each under every corruption."""
@@ -60,7 +59,8 @@ def rank_sites(
     """
     count = image_count(graph, corrupted)
     network = SiteNetwork(graph, quantised.sites)
-    batches = [_batch(x[:count], options) for x in (images, *corrupted.values())]
+    samples = (images, *corrupted.values())
+    batches = [float_feeds(graph, x[:count], options) for x in samples]
     clean = softmax(network.answer(batches[0], (), 0.0), axis=1)
     search = _Search(network, [_Stream(network, x, clean) for x in batches[1:]])
     candidates = [i for i, site in enumerate(quantised.sites) if site.default_on]
@@ -92,22 +92,18 @@ def image_count(graph: Graph, corrupted: Mapping[str, NDArray[Any]]) -> int:
     return min(given, IMAGES, max(8, BYTES // (4 * elements)))
 
 
-def _batch(images: NDArray[Any], options: CompileOptions) -> F32:
-    return np.asarray(channels_first(real_input(images, options)))
-
-
 @dataclass(frozen=True, eq=False)
 class _Stream:
     """Corrupted images, and the answers that their clean versions get.
 
     Attributes:
         network: That answers.
-        x: Its input, channels first.
+        x: Its inputs.
         clean: Class probabilities of the clean answers, [N, C, ...].
     """
 
     network: SiteNetwork
-    x: F32
+    x: Feeds
     clean: F32
 
     def loss(self, chosen: Sequence[int], shrinkage: float) -> F64:

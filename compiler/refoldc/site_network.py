@@ -7,7 +7,7 @@ site as it is, so that one model serves every choice of sites.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from refoldc.sites import EPSILON
 
 SHRINKAGE = "refold:shrinkage"
 """Input: a of each site, float32 [sites]."""
+Feeds = Mapping[str, F32]
+"""A batch as ``calibrate.float_feeds`` gives it."""
 _DOMAIN, _SITE = "refold", "Recalibrate"
 _BODY = f"""
 <domain: "{_DOMAIN}", opset_import: ["" : {OPSET}]>
@@ -72,33 +74,34 @@ class SiteNetwork:
         whole = site_network(graph, sites)
         steps = [i for i, node in enumerate(whole.graph.node) if node.op_type == _SITE]
         tails = [from_step(whole, step) for step in steps]
-        self._input, self._output, self._count = graph.input, graph.output, len(sites)
+        self._output, self._count = graph.outputs[0].tensor, len(sites)
         self._reads = [[i.name for i in tail.graph.input] for tail in tails]
         read = dict.fromkeys(name for names in self._reads for name in names)
-        self._kept = [name for name in read if name not in (graph.input, SHRINKAGE)]
+        given = {SHRINKAGE, *(source.name for source in graph.inputs)}
+        self._kept = [name for name in read if name not in given]
         whole.graph.output.extend(_floats(name) for name in self._kept)
         self._whole = open_session(whole)
         self._tails = [open_session(tail) for tail in tails]
 
-    def answer(self, x: F32, chosen: Sequence[int], shrinkage: float) -> F32:
+    def answer(self, x: Feeds, chosen: Sequence[int], shrinkage: float) -> F32:
         """The output for a batch while the ``chosen`` sites adapt."""
         return np.asarray(self._run([self._output], x, chosen, shrinkage)[0])
 
     def answers(
-        self, x: F32, chosen: Sequence[int], shrinkage: float, more: Sequence[int]
+        self, x: Feeds, chosen: Sequence[int], shrinkage: float, more: Sequence[int]
     ) -> Iterator[tuple[int, F32]]:
         """Each site of ``more``, and the output where it adapts too."""
         kept = self._run(self._kept, x, chosen, shrinkage)
-        known = {self._input: x, **dict(zip(self._kept, kept, strict=True))}
+        known = {**x, **dict(zip(self._kept, kept, strict=True))}
         for site in more:
             known[SHRINKAGE] = self._shrinkages((*chosen, site), shrinkage)
             given = {name: known[name] for name in self._reads[site]}
             yield site, np.asarray(self._tails[site].run(None, given)[0])
 
     def _run(
-        self, names: Sequence[str], x: F32, chosen: Sequence[int], shrinkage: float
+        self, names: Sequence[str], x: Feeds, chosen: Sequence[int], shrinkage: float
     ) -> Sequence[Any]:
-        feed = {self._input: x, SHRINKAGE: self._shrinkages(chosen, shrinkage)}
+        feed = {**x, SHRINKAGE: self._shrinkages(chosen, shrinkage)}
         return list(self._whole.run(names, feed))
 
     def _shrinkages(self, chosen: Sequence[int], shrinkage: float) -> F32:

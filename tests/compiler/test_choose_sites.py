@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import calibrated, make_images, small_cnn
-from numpy.typing import NDArray
 
 from refoldc.artefact import load_artefact
-from refoldc.calibrate import real_input
+from refoldc.calibrate import float_feeds
 from refoldc.choose_sites import choose_sites
 from refoldc.errors import BadOptions
 from refoldc.float_export import (
     before_activation,
-    channels_first,
     float_model,
     open_session,
 )
@@ -26,7 +24,7 @@ from refoldc.ir import Graph, QGraph
 from refoldc.options import CompileOptions
 from refoldc.pipeline import compile_model
 from refoldc.rank_sites import pick, rank_sites
-from refoldc.site_network import SiteNetwork
+from refoldc.site_network import Feeds, SiteNetwork
 
 IMAGES = make_images((9, 10, 3), 8)
 DARK = {"dark": IMAGES // 4, "bright": 255 - IMAGES // 4}
@@ -52,28 +50,28 @@ def network(graph: Graph, quantised: QGraph) -> SiteNetwork:
 
 
 @pytest.fixture(scope="module")
-def x(graph: Graph) -> NDArray[Any]:
+def x(graph: Graph) -> Feeds:
     """A batch of dark images as the float network takes them."""
-    options = CompileOptions().for_input(graph.shapes[graph.input])
-    return channels_first(real_input(DARK["dark"], options))
+    options = CompileOptions().for_input(graph.sample_shape)
+    return float_feeds(graph, DARK["dark"], options)
 
 
 def test_no_site_is_the_float_network(
-    graph: Graph, network: SiteNetwork, x: NDArray[Any]
+    graph: Graph, network: SiteNetwork, x: Feeds
 ) -> None:
     """Without a chosen site the answers are those of the plain network."""
-    (expected,) = open_session(float_model(graph)).run(None, {graph.input: x})
+    (expected,) = open_session(float_model(graph)).run(None, x)
     np.testing.assert_allclose(network.answer(x, (), 1.0), expected, 1e-4, 1e-5)
 
 
 def test_a_site_restores_mean_and_deviation(
-    graph: Graph, quantised: QGraph, network: SiteNetwork, x: NDArray[Any]
+    graph: Graph, quantised: QGraph, network: SiteNetwork, x: Feeds
 ) -> None:
     """The first site's output has the moments that the shrinkage leaves it."""
     site, node = quantised.sites[0], graph.nodes[0]
     name = before_activation(node)
     plain = open_session(float_model(graph, [name]))
-    before = plain.run([name], {graph.input: x})[0].astype(float)
+    before = plain.run([name], x)[0].astype(float)
     index = network._kept.index(f"{name}:measured")
     kept = network._run(network._kept, x, (0,), A)
     np.testing.assert_allclose(kept[index], before, 1e-4, 1e-5)
@@ -92,7 +90,7 @@ def test_a_site_restores_mean_and_deviation(
 
 
 def test_a_tail_gives_what_the_whole_network_gives(
-    network: SiteNetwork, x: NDArray[Any]
+    network: SiteNetwork, x: Feeds
 ) -> None:
     """What lies before a candidate may be computed once."""
     tails = dict(network.answers(x, (1,), A, (0, 2, 3)))
@@ -116,7 +114,7 @@ def test_a_ranking_is_what_the_network_measures(
 ) -> None:
     """Every site once; losses fall from off; the first site's is its own alone."""
     told: list[str] = []
-    options = CompileOptions().for_input(graph.shapes[graph.input])
+    options = CompileOptions().for_input(graph.sample_shape)
     ranking = rank_sites(graph, quantised, IMAGES, DARK, options, told.append)
     assert [0, 1, 2, 3] == sorted(found.site for found in ranking.sites)
     assert (8, ("dark", "bright")) == (ranking.images, ranking.corruptions)
@@ -142,7 +140,7 @@ def test_impossible_choices(
     choice: str, corrupted: Any, message: str, graph: Graph, quantised: QGraph
 ) -> None:
     """More sites than there are, or nothing to rank them on."""
-    options = CompileOptions(sites=choice).for_input(graph.shapes[graph.input])
+    options = CompileOptions(sites=choice).for_input(graph.sample_shape)
     with pytest.raises(BadOptions, match=message):
         choose_sites(graph, quantised, IMAGES, corrupted, options, progress=print)
 
