@@ -45,14 +45,15 @@ keeps the whole order, so that `refold run --adapt 'forge:sites=auto:N'` may cho
 another K.
 
 **Ranking.** The first {ranked} calibration images are corrupted in four ways
-({held_out}; severity 5), and the float network answers them, each site recalibrated on
-the whole batch. Site after site joins those before it, the one that brings the answers
-closest to the clean images' (least total variation of the class probabilities; no
-labels). Of sites that differ by less than a quarter of a standard error the one with
-fewest values to measure, which is what a site costs, wins. The fewer sites share the
-work, the more each has to do: the shrinkage starts at 1 and is lowered in steps of 0.1,
-after each site, while that helps. `auto:K` takes the a found for K sites, unless a mode
-says `a=`. After twelve sites the others follow in the order of the last round.
+({held_out}; severity 5), and the float network answers them,
+each site recalibrated on the whole batch. Site after site joins those before it, the
+one that brings the answers closest to the clean images' (least total variation of the
+class probabilities; no labels). Of sites that differ by less than a quarter of a
+standard error the one with fewest values to measure, which is what a site costs, wins.
+The fewer sites share the work, the more each has to do: the shrinkage starts at 1 and
+is lowered in steps of 0.1, after each site, while that helps. `auto:K` takes the a
+found for K sites, unless a mode says `a=`. After twelve sites the others follow in the
+order of the last round.
 
 **Judged** on the other eleven corruptions and on test images: {images} a stream, one at
 a time, from the clean state, gate off, emitted C. Recovery is the gain over off in
