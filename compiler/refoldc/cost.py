@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from refoldc.ir import QConv, QDense, QGraph, QLayer
+from refoldc.ir import QConv, QDense, QGraph, QLayer, Site
 
 
 def layer_macs(layer: QLayer, graph: QGraph) -> int:
@@ -27,3 +27,8 @@ def parameters(graph: QGraph) -> int:
         for layer in graph.layers
         if isinstance(layer, (QConv, QDense))
     )
+
+
+def site_instructions(site: Site) -> int:
+    """Of its statistics, about one a value on the ESP32-S3 (docs/kernels.md)."""
+    return site.pixels * len(site.mean)

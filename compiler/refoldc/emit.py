@@ -341,6 +341,7 @@ def model_fields(graph: QGraph, plan: Plan, search: SearchPlan | None) -> Fields
     yield "site_count", str(len(widths))
     yield "sites", "sites" if widths else "NULL"
     yield "default_sites", _byte_list(_mask(default_sites(graph)))
+    yield "default_shrinkage", c_float(float(np.float32(graph.shrinkage)))
     yield "outputs", "outputs"
     yield "output_tensors", str(len(graph.outputs))
     yield "output_count", str(graph.output_count)

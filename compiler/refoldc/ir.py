@@ -435,13 +435,15 @@ class QGraph(Ports):
 
     A logits tensor's scale is that of its int32 values. The gate takes a window of n
     images to have shifted where its distance from clean is above
-    ``gate_margin * (1 / n + gate_doubt)``.
+    ``gate_margin * (1 / n + gate_doubt)``. ``shrinkage`` is the a that suits the sites
+    that adapt by default.
     """
 
     name: str
     layers: tuple[QLayer, ...]
     quants: Mapping[str, Quant]
     input_spec: InputSpec
+    shrinkage: float = 0.5
     gate_margin: float = 3.0
     gate_doubt: float = 1.0
     notices: tuple[str, ...] = ()

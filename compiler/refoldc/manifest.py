@@ -18,6 +18,7 @@ from refoldc.memory import Memory
 from refoldc.options import CompileOptions
 from refoldc.plan import Plan, logits_tensors
 from refoldc.ports import Ending
+from refoldc.ranking import Ranking
 from refoldc.serialise import graph_hash
 from refoldc.version import VERSION
 
@@ -155,6 +156,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         refold: Version of the compiler.
         adapt: Adaptation that the firmware contains, as the option names it.
+        shrinkage: a that suits the sites that adapt by default.
+        ranking: Of the sites, where ``--sites auto:K`` asked for one.
     """
 
     schema: str
@@ -165,6 +168,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     outputs: tuple[OutputRecord, ...]
     layers: tuple[LayerRecord, ...]
     sites: tuple[SiteRecord, ...]
+    shrinkage: float
+    ranking: Ranking | None
     memory: MemoryRecord
     peak: PeakRecord
     accuracy: Accuracy
@@ -186,6 +191,7 @@ def make_manifest(
     sha256: str,
     accuracy: Accuracy,
     layout: Plan,
+    ranking: Ranking | None,
 ) -> Manifest:
     """Describe a compiled network.
 
@@ -196,6 +202,7 @@ def make_manifest(
         sha256: Of the ONNX file, hexadecimal.
         accuracy: Of the integer network on the calibration images.
         layout: Where its tensors lie.
+        ranking: Of its sites, if they were ranked.
     """
     return Manifest(
         schema=SCHEMA,
@@ -212,6 +219,8 @@ def make_manifest(
         outputs=tuple(_outputs(graph)),
         layers=_layers(graph),
         sites=tuple(map(_site, graph.sites)),
+        shrinkage=graph.shrinkage,
+        ranking=ranking,
         memory=MemoryRecord(
             arena_bytes=memory.arena_bytes,
             weights_bytes=memory.weights_bytes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from refoldc.calibrate import (
     device_images,
     estimate_targets,
 )
+from refoldc.choose_sites import choose_sites
 from refoldc.compare import compare, layer_tensors
 from refoldc.correct_bias import correct_biases
 from refoldc.emit import Stamp, emit_model
@@ -52,7 +53,7 @@ Progress = Callable[[str], None]
 
 
 @one_blas_thread()
-def compile_model(
+def compile_model(  # noqa: PLR0913 - a keyword a concern
     model: Path,
     images: NDArray[Any],
     out: Path,
@@ -61,6 +62,7 @@ def compile_model(
     limits: Limits | None = None,
     progress: Progress | None = None,
     dump_layers: bool = False,
+    corrupted: Mapping[str, NDArray[Any]] | None = None,
 ) -> Artefact:
     """Compile an ONNX file into an artefact.
 
@@ -76,6 +78,8 @@ def compile_model(
         progress: Told the name of each stage as it begins.
         dump_layers: Write ``layers.npz`` too: what every layer gives on the golden
             images, in float and in int8.
+        corrupted: By name: versions of the first of ``images``, as many of each, on
+            which sites ``auto:K`` ranks the sites.
 
     Raises:
         RefoldcError: The model, the images or the options cannot be compiled, or
@@ -106,6 +110,9 @@ def compile_model(
     pixels = images.dtype == np.uint8
     notices = (*given.notices(pixels=pixels), *calibration.notices, *graph.notices)
     received = device_images(graph, images[:IMAGES], options)
+    graph, ranking = choose_sites(
+        *(targeted, graph, images, corrupted, options), progress=enter
+    )
     graph = measure_gate(replace(graph, notices=notices), received)
     enter("plan")
     layout = plan(graph)
@@ -127,6 +134,7 @@ def compile_model(
             sha256=sha256,
             accuracy=accuracy,
             layout=layout,
+            ranking=ranking,
         ),
         graph=graph,
         sources=emit_model(

@@ -27,7 +27,7 @@ from refoldc.ir import (
     Shape,
     Site,
 )
-from refoldc.version import VERSION
+from refoldc.ranking import auto_count
 
 MAX_SITES = 8 * SITE_MASK_BYTES
 EPSILON = 1e-5
@@ -162,10 +162,12 @@ def _bounded(x: F64, most: float) -> F32:
 def select_sites(sites: tuple[Site, ...], choice: str) -> tuple[Site, ...]:
     """Apply ``--sites``: ``all`` or indices such as ``14+6+5``.
 
+    ``auto:K`` chooses later, among all that adapt by default.
+
     Raises:
-        BadOptions: No such site, or ``auto:K``.
+        BadOptions: No such site.
     """
-    if choice == "all":
+    if choice == "all" or auto_count(choice):
         return sites
     chosen = parse_sites(choice, len(sites))
     return tuple(replace(s, default_on=i in chosen) for i, s in enumerate(sites))
@@ -175,13 +177,8 @@ def parse_sites(choice: str, count: int) -> frozenset[int]:
     """Site indices of ``14+6+5``.
 
     Raises:
-        BadOptions: ``auto:K``, or an index that is out of range.
+        BadOptions: An index is out of range.
     """
-    if choice.startswith("auto:"):
-        raise BadOptions(
-            f"sites is '{choice}': refold {VERSION} cannot choose sites by measurement "
-            "yet; give 'all' or site numbers such as 14+6+5 (refold inspect lists them)"
-        )
     chosen = frozenset(map(int, choice.split("+")))
     if max(chosen) >= count:
         raise BadOptions(

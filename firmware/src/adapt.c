@@ -229,7 +229,7 @@ void refold_adapt_defaults(const refold_model *model, refold_adapt_config *confi
         .gate = 1,
         .interval = 1,
         .warm = 8,
-        .shrinkage = 0.5f,
+        .shrinkage = model->default_shrinkage,
         .momentum = 1.0f / 640.0f,
         .grade = 0.0f,
         .seed = 1,

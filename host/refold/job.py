@@ -78,7 +78,12 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
     board = load_board(options.board)
     _check_port(board, options.port)
     adapt = options.adapt or _default_modes(artefact)
-    modes = parse_modes(adapt, sites=len(manifest.sites))
+    modes = parse_modes(
+        adapt,
+        sites=len(manifest.sites),
+        ranking=manifest.ranking,
+        shrinkage=manifest.shrinkage,
+    )
     _check_code(path, artefact, modes)
     limits = tuple(bounds.parse_bound(text) for text in options.fail_under)
     corruptions = parse_corruptions(options.corruptions)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from refoldc.adapt import LEAST_GRADE, METHODS, AdaptConfig, AdaptMethod
+from refoldc.ranking import Ranking, auto_count
 
 from refold.errors import UserError
 from refold.facts import INTERVAL_MAX, LAMBDA_MAX, SHIFT_MAX, SIGMA_MAX
@@ -43,17 +44,28 @@ class Mode:
     config: AdaptConfig
 
 
-def parse_modes(text: str, *, sites: int) -> tuple[Mode, ...]:
+def parse_modes(
+    text: str,
+    *,
+    sites: int,
+    ranking: Ranking | None = None,
+    shrinkage: float = AdaptConfig.shrinkage,
+) -> tuple[Mode, ...]:
     """Return the modes of a comma-separated list, in its order.
 
     Args:
         text: For instance ``off,forge:a=0.7``.
         sites: Number of recalibration sites in the model.
+        ranking: Of them, which ``sites=auto:K`` needs.
+        shrinkage: a of modes that choose neither sites nor a.
 
     Raises:
         UserError: A method, key or value is unknown, or a mode comes twice.
     """
-    modes = tuple(parse_mode(part, sites=sites) for part in text.split(","))
+    modes = tuple(
+        parse_mode(part, sites=sites, ranking=ranking, shrinkage=shrinkage)
+        for part in text.split(",")
+    )
     names = [mode.text for mode in modes]
     for name in names:
         if names.count(name) > 1:
@@ -63,11 +75,17 @@ def parse_modes(text: str, *, sites: int) -> tuple[Mode, ...]:
     return modes
 
 
-def parse_mode(text: str, *, sites: int) -> Mode:
+def parse_mode(
+    text: str,
+    *,
+    sites: int,
+    ranking: Ranking | None = None,
+    shrinkage: float = AdaptConfig.shrinkage,
+) -> Mode:
     """Return the one mode that ``text`` describes; see :func:`parse_modes`.
 
-    ``rule=published`` implies exact statistics, a = 1 and no warm start where the
-    mode does not say otherwise.
+    ``rule=published`` implies exact statistics, a = 1 and no warm start,
+    ``sites=auto:K`` the a that suits them, where the mode does not say otherwise.
     """
     name, _, tail = text.strip().partition(":")
     method = _method(name)
@@ -76,11 +94,32 @@ def parse_mode(text: str, *, sites: int) -> Mode:
         if values:
             raise UserError(f"--adapt {text}: 'off' takes no keys; write 'off'")
         return Mode("off", AdaptConfig(method="off"))
-    fields = _fields(text, method, values, sites)
     base = AdaptConfig.alone() if method == "pace" else AdaptConfig(method=method)
-    if fields.get("rule") == "published":
-        base = replace(AdaptConfig.published(), method=method)
+    plain = dict(values)
+    if "sites" not in values:
+        base = replace(base, shrinkage=shrinkage)
+    elif auto_count(values["sites"]):
+        chosen, suited = _ranked(text, plain.pop("sites"), ranking)
+        base = replace(base, sites=chosen, shrinkage=suited)
+    if values.get("rule") == "published":
+        base = replace(AdaptConfig.published(), method=method, sites=base.sites)
+    fields = _fields(text, method, plain, sites)
     return Mode(_canonical(method, values), replace(base, **fields))
+
+
+def _ranked(
+    text: str, choice: str, ranking: Ranking | None
+) -> tuple[tuple[int, ...], float]:
+    """The first K sites of the ranking, and the shrinkage that suits them."""
+    if ranking is None:
+        raise UserError(
+            f"--adapt {text}: this artefact holds no ranking of its sites; compile it "
+            f"again with 'refold compile MODEL --calib SPEC -o DIR --sites {choice}'"
+        )
+    try:
+        return ranking.first(auto_count(choice) or 0)
+    except ValueError as error:
+        raise UserError(f"--adapt {text}: sites={choice}: {error}") from None
 
 
 def _method(text: str) -> AdaptMethod:
@@ -153,7 +192,9 @@ def _sites(text: str, sites: int) -> tuple[int, ...] | None:
     try:
         chosen = tuple(sorted({int(part) for part in text.split("+")}))
     except ValueError:
-        raise ValueError("expected 'all' or site numbers such as 14+6+5") from None
+        raise ValueError(
+            "expected 'all', 'auto:K' or site numbers such as 14+6+5"
+        ) from None
     if not sites or chosen[0] < 0 or chosen[-1] >= sites:
         raise ValueError(
             f"the model has {sites} sites, numbered from 0; 'refold inspect' lists them"

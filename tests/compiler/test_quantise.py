@@ -211,9 +211,9 @@ def test_site_choice_sets_the_default() -> None:
 
 @pytest.mark.parametrize(
     ("choice", "message"),
-    [("9", "site 9 does not exist.* 4 sites"), ("auto:3", "cannot choose sites")],
+    [("9", "site 9 does not exist.* 4 sites"), ("1+4", "site 4 does not exist")],
 )
 def test_impossible_site_choices(choice: str, message: str) -> None:
-    """A number beyond the last site, and auto:K, are refused."""
+    """A number beyond the last site is refused."""
     with pytest.raises(BadOptions, match=message):
         quantised(small_cnn(), CompileOptions(sites=choice))

@@ -82,6 +82,7 @@ class Model(c.Structure):
         ("site_count", c.c_uint16),
         ("sites", c.POINTER(Site)),
         ("default_sites", c.c_uint8 * SITE_MASK_BYTES),
+        ("default_shrinkage", c.c_float),
         ("outputs", c.POINTER(OutputTensor)),
         ("output_tensors", c.c_uint8),
         ("output_count", c.c_uint32),

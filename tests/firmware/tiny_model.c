@@ -289,6 +289,7 @@ const refold_model tiny_model = {
     .site_count = 3,
     .sites = sites,
     .default_sites = {0x03},
+    .default_shrinkage = 0.5f,
     .outputs = outputs,
     .output_tensors = 1,
     .output_count = TINY_OUTPUTS,

@@ -83,6 +83,33 @@ def test_compile_summarises(refold: Call, place: Any, tmp_path: Path) -> None:
     assert (tmp_path / "a" / "model.c").is_file()
 
 
+def test_sites_are_chosen_by_measurement(
+    refold: Call, place: Any, tmp_path: Path
+) -> None:
+    """``--sites auto:1`` says what adapts; too large a K is refused, nothing lost."""
+    words = ("compile", place.model, "--calib", place.data, "-o", tmp_path / "a")
+    code, out, _ = refold(*words, "--sites", "auto:1")
+    assert 0 == code
+    assert "adapting: sites 0 (auto:1), a = " in out
+    ranking = json.loads((tmp_path / "a/refold.json").read_text())["ranking"]
+    assert ["gaussian_noise", "motion_blur", "snow", "contrast"] == (
+        ranking["corruptions"]
+    )
+    code, _, err = refold(*words, "--sites", "auto:2")
+    assert 2 == code
+    assert "ranked are 1; give a smaller K" in " ".join(err.split())
+    assert (tmp_path / "a/model.c").is_file()
+
+
+def test_a_run_needs_the_ranking(refold: Call, place: Any) -> None:
+    """``sites=auto:K`` on an artefact without a ranking: the compile command."""
+    code, _, err = refold(
+        "run", place.artefact, "--data", place.data, "--adapt", "forge:sites=auto:1"
+    )
+    assert 2 == code
+    assert "--sites auto:1" in err
+
+
 def test_compile_reports_accuracy(refold: Call, place: Any, tmp_path: Path) -> None:
     """Agreement, the noisiest layers and the culprit; the manifest has every layer."""
     code, out, _ = refold(

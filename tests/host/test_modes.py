@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refoldc.adapt import AdaptConfig
+from refoldc.ranking import RankedSite, Ranking
 
 from refold.errors import UserError
 from refold.modes import parse_mode, parse_modes
@@ -98,3 +99,53 @@ def test_faults_name_what_is_expected(text: str, words: str) -> None:
         parse_modes(text, sites=SITES)
     assert words in str(caught.value)
     assert 2 == caught.value.exit_code
+
+
+# --- sites by measurement ------------------------------------------------------
+
+RANKING = Ranking(
+    images=8,
+    corruptions=("snow",),
+    off=3.0,
+    all=1.0,
+    sites=tuple(
+        RankedSite(site=site, loss=2.0, shrinkage=shrinkage, alone=2.0)
+        for site, shrinkage in ((14, 1.0), (6, 0.9), (5, 0.8))
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "sites", "shrinkage"),
+    [
+        ("forge:sites=auto:2", (6, 14), 0.9),
+        ("forge:sites=auto:3", (5, 6, 14), 0.8),
+        ("forge:sites=auto:3;a=0.5", (5, 6, 14), 0.5),
+        ("forge:sites=auto:3;rule=published", (5, 6, 14), 1.0),
+        ("forge:sites=14", (14,), 0.5),
+        ("forge", None, 0.7),
+    ],
+)
+def test_ranked_sites_bring_their_shrinkage(
+    text: str, sites: tuple[int, ...] | None, shrinkage: float
+) -> None:
+    """``auto:K`` takes K of the ranking and their a; no choice takes the artefact's."""
+    mode = parse_mode(text, sites=SITES, ranking=RANKING, shrinkage=0.7)
+    assert (text, sites) == (mode.text, mode.config.sites)
+    assert shrinkage == mode.config.shrinkage
+
+
+@pytest.mark.parametrize(
+    ("ranking", "text", "message"),
+    [
+        (None, "forge:sites=auto:3", "refold compile .* --sites auto:3"),
+        (RANKING, "forge:sites=auto:4", "expected auto:1 to auto:3"),
+        (RANKING, "forge:sites=auto:0", "auto:K"),
+    ],
+)
+def test_sites_that_were_not_ranked(
+    ranking: Ranking | None, text: str, message: str
+) -> None:
+    """The message has the command that ranks them, or how many there are."""
+    with pytest.raises(UserError, match=message):
+        parse_mode(text, sites=SITES, ranking=ranking)

@@ -103,6 +103,7 @@ typedef struct refold_model {
     uint16_t site_count;
     const refold_site *sites;
     uint8_t default_sites[REFOLD_SITE_MASK_BYTES]; /* bit i: site i adapts */
+    float default_shrinkage;    /* a that suits these sites, in [0, 1] */
     const refold_output_tensor *outputs;
     uint8_t output_tensors;
     uint32_t output_count;      /* int32 values that refold_infer writes, of all */

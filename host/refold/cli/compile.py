@@ -16,12 +16,15 @@ from refoldc.importer import import_proto
 from refoldc.loading import load_onnx
 from refoldc.options import ADAPT, CompileOptions
 from refoldc.pipeline import compile_model
+from refoldc.rank_sites import IMAGES
+from refoldc.ranking import auto_count
 
 from refold.boards import load_board
 from refold.bounds import parse_bound
 from refold.cli.options import FOLDER, MODEL, floats, shape_option
 from refold.console import watching
 from refold.data import load_data
+from refold.held_out import corrupted_versions
 from refold.placement import board_limits, describe, place
 from refold.verdict import LOW, summary
 
@@ -71,7 +74,8 @@ _logger = logging.getLogger(__name__)
     "--sites",
     default="all",
     show_default=True,
-    help="Sites that adapt by default: all, or numbers such as 14+6+5.",
+    help="Sites that adapt by default: all, auto:K for the K most useful ones, or "
+    "numbers such as 14+6+5.",
 )
 @click.option(
     "--adapt",
@@ -162,12 +166,17 @@ def command(
     with watching() as watch:
         watch.stage(f"reading {calib}")
         data = load_data(calib, split="train", limit=calib_images, shape=shape)
+        corrupted = None
+        if auto_count(sites):
+            watch.stage("corrupting calibration images")
+            corrupted = corrupted_versions(data, limit=IMAGES)
         artefact = compile_model(
             *(model, data.images, output),
             options=options,
             limits=limits,
             progress=watch.stage,
             dump_layers=dump_layers,
+            corrupted=corrupted,
         )
     _summarise(artefact)
     if limits is not None and limits.ram_bytes is not None:
@@ -195,6 +204,12 @@ def _summarise(artefact: Artefact) -> None:
         f"{sum(site.channels for site in manifest.sites):,} channels"
         + (f"; targets: {targets}" if targets else "")
     )
+    if manifest.ranking is not None:
+        chosen = [str(i) for i, site in enumerate(manifest.sites) if site.default_on]
+        click.echo(
+            f"adapting: sites {'+'.join(chosen)} ({manifest.options.sites}), "
+            f"a = {manifest.shrinkage:g}"
+        )
     click.echo(
         f"memory: {memory.weights_bytes:,} bytes of constants, {memory.arena_bytes:,} "
         f"bytes of RAM, {memory.adapt_state_bytes:,} of them adaptation state"
