@@ -1,8 +1,8 @@
 """A session with a board: started or found, locked, greeted, and let go.
 
-A native or emulated board is spawned. Any other sits behind a given port, which
-one process at a time may use: a lock file says whose it is, because an exclusive
-open alone does not keep a plain open out.
+A native or emulated board is spawned. Any other sits behind a port, given or found
+over USB, which one process at a time may use: a lock file says whose it is, because
+an exclusive open alone does not keep a plain open out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from refold import emulator
+from refold.attached import find_port
 from refold.boards import Board
 from refold.build import Build
 from refold.device import Device, Patience
@@ -45,7 +46,8 @@ def connect(
     Args:
         board: Which it is.
         build: What must run there.
-        port: URL of a board that runs already; None starts one that is spawned.
+        port: URL of a board that runs already; None starts one that is spawned,
+            and takes the one other that is attached.
         arguments: More arguments for a spawned board.
         patience: Deadlines of the device.
 
@@ -56,16 +58,12 @@ def connect(
             spawned the message says how it ended.
     """
     with contextlib.ExitStack() as stack:
-        if port is not None:
-            stack.enter_context(hold(port))
-        elif board.link.kind == "spawn":
+        if port is None and board.link.kind == "spawn":
             command = (*_start(board, build), *arguments)
             port = stack.enter_context(spawn(command))
         else:
-            raise UserError(
-                f"board {board.id} is reached over a serial port: name it with "
-                "--port (refold boards lists what is attached)"
-            )
+            port = find_port(board) if port is None else port
+            stack.enter_context(hold(port))
         link = stack.enter_context(open_link(port, baud=board.link.baud))
         device = Device(
             link,

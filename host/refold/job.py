@@ -13,6 +13,7 @@ from refoldc.artefact import Artefact, load_artefact
 from refoldc.manifest import OutputRecord
 
 from refold import bounds
+from refold.attached import find_port
 from refold.boards import Board, load_board
 from refold.data import DataSet, load_data
 from refold.errors import UserError
@@ -72,7 +73,7 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
     artefact = load_artefact(path)
     manifest = artefact.manifest
     board = load_board(options.board)
-    _check_port(options.port)
+    _check_port(board, options.port)
     adapt = options.adapt or _default_modes(artefact)
     modes = parse_modes(adapt, sites=len(manifest.sites))
     _check_code(path, artefact, modes)
@@ -153,7 +154,10 @@ def _default_modes(artefact: Artefact) -> str:
     return "off"
 
 
-def _check_port(port: str | None) -> None:
+def _check_port(board: Board, port: str | None) -> None:
+    """Before a build, which may take minutes."""
+    if port is None and board.link.kind == "serial":
+        find_port(board)
     if port is not None and not port.strip():
         raise UserError(
             "--port is empty; name the port ('refold boards' lists what is attached), "

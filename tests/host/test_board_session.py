@@ -254,7 +254,7 @@ def test_a_serial_board_needs_a_port(native: Board, tmp_path: Path) -> None:
         native, link=msgspec.structs.replace(native.link, kind="serial")
     )
     with (
-        pytest.raises(UserError, match="name it with --port"),
+        pytest.raises(UserError, match="or name its port with --port"),
         connect(serial, fake_build(tmp_path, "")),
     ):
         pass

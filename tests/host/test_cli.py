@@ -24,7 +24,7 @@ from refoldc import pipeline
 from refoldc.accuracy import Accuracy
 
 from refold import board_session
-from refold.boards import Memory
+from refold.boards import Memory, list_boards
 from refold.cli import compile as compile_command
 from refold.cli import status
 from refold.console import ProgressWatch
@@ -66,6 +66,8 @@ def test_help_lists_the_commands(refold: Call) -> None:
     """Every command is listed with what it does."""
     code, out, _ = refold("--help")
     assert 0 == code
+    summaries = out.split("Commands:")[1]
+    assert "..." not in summaries  # click cuts one that is too long for 80 columns
     for name in ("demo", "inspect", "compile", "build", "run", "report", "doctor"):
         assert name in out
 
@@ -222,6 +224,14 @@ def test_boards_and_doctor(refold: Call) -> None:
     code, out, _ = refold("doctor")
     assert 0 == code
     assert "C compiler" in out
+
+
+def test_names_of_boards_are_whole_in_a_narrow_terminal(
+    refold: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are there to be copied."""
+    monkeypatch.setattr("refold.console.OUT._width", 60)
+    assert all(board.id in refold("boards")[1] for board in list_boards())
 
 
 def test_doctor_names_extras(refold: Call, monkeypatch: pytest.MonkeyPatch) -> None:

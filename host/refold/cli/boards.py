@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 from rich.table import Table
-from serial.tools import list_ports
 
+from refold.attached import attached_ports
 from refold.boards import Board, list_boards
 from refold.console import OUT
 from refold.emulation import lacking
@@ -14,7 +14,11 @@ from refold.emulation import lacking
 @click.command(name="boards")
 def command() -> int:
     """List known boards and those attached over USB."""
-    table = Table("board", "chip", "attached at", "what it is")
+    table = Table()
+    table.add_column("board", no_wrap=True)  # names and ports are there to be copied
+    table.add_column("chip", no_wrap=True)
+    table.add_column("attached at", overflow="fold")
+    table.add_column("what it is")
     for board in list_boards():
         table.add_row(board.id, board.chip, attached(board), board.description)
     OUT.print(table)
@@ -25,6 +29,4 @@ def attached(board: Board) -> str:
     """Return the ports at which such a board may be; USB numbers decide."""
     if board.link.kind == "spawn":
         return lacking(board) or "always there"
-    numbers = {(usb.vid, usb.pid) for usb in board.usb}
-    found = [p.device for p in list_ports.comports() if (p.vid, p.pid) in numbers]
-    return ", ".join(found) or "no"
+    return ", ".join(attached_ports(board)) or "no"

@@ -137,7 +137,7 @@ def command(
     dump_layers: bool,
     fail_under: tuple[str, ...],
 ) -> int:
-    """Compile an ONNX model with BatchNorm to int8 C that recalibrates itself.
+    """Compile an ONNX model to int8 C that recalibrates itself.
 
     DIR receives the C sources, the manifest with an accuracy report, and what the
     host needs to check the firmware.

@@ -37,7 +37,8 @@ def command() -> int:
     Exits 2 where something is missing that every use of refold needs.
     """
     needed, optional = list(_needed()), [*_optional(), *_emulated()]
-    table = Table("", "what", "")
+    table = Table("", "what")
+    table.add_column(overflow="fold")  # paths are there to be copied
     for name, found, text in (*needed, *optional):
         table.add_row("ok" if found else "--", name, text)
     OUT.print(table)

@@ -6,20 +6,23 @@ from pathlib import Path
 
 import click
 
+from refold.attached import find_port
 from refold.boards import Board, Flash, load_board
+from refold.boot import ROM_BAUD
 from refold.build import build
-from refold.cli.options import FOLDER, board_option
+from refold.cli.options import FOLDER, board_option, port_option
 from refold.console import watching
 from refold.errors import UserError
 from refold.flash import Flashed, flash, flash_settings
 from refold.images import FLASH_FILE, FlashImages, Image, read_images
 from refold.pio_upload import upload
+from refold.wire import open_wire
 
 
 @click.command(name="flash")
 @click.argument("artefact", metavar="DIR", type=FOLDER)
 @board_option
-@click.option("--port", required=True, metavar="URL", help="Where the board is.")
+@port_option
 @click.option(
     "--image",
     "files",
@@ -27,8 +30,10 @@ from refold.pio_upload import upload
     metavar="FILE@OFFSET",
     help="Write this instead of what the build lists; repeatable.",
 )
-def command(artefact: Path, board: str, port: str, files: tuple[str, ...]) -> int:
-    """Put a compiled model's firmware on a board, and wait until it answers.
+def command(
+    artefact: Path, board: str, port: str | None, files: tuple[str, ...]
+) -> int:
+    """Put a model's firmware on a board, and wait until it answers.
 
     Builds it where it is missing. Only images that differ from the board's flash are
     written; each is verified there. Exits 3 where the chip or its firmware cannot be
@@ -36,11 +41,14 @@ def command(artefact: Path, board: str, port: str, files: tuple[str, ...]) -> in
     """
     target = load_board(board)
     settings = flash_settings(target)
+    port = find_port(target) if port is None else port
     with watching() as watch:
         if settings.method == "platformio" and not files:
             hello = upload(artefact, target, port, watch=watch)
             text = f"{port}: uploaded by PlatformIO"
         else:
+            if not (files or is_built(artefact, target)):
+                open_wire(port, baud=ROM_BAUD).close()  # a build may take minutes
             directory, images = choose(artefact, target, settings, files)
             flashed = flash(directory, images, target, port, watch=watch)
             hello, text = flashed.hello, summary(flashed, port)
@@ -62,10 +70,14 @@ def choose(
 
 def build_directory(artefact: Path, board: Board) -> Path:
     """Where the firmware for a board is, built if it is missing."""
-    directory = artefact / "build" / board.id
-    if not (directory / FLASH_FILE).is_file():
+    if not is_built(artefact, board):
         build(artefact, board)
-    return directory
+    return artefact / "build" / board.id
+
+
+def is_built(artefact: Path, board: Board) -> bool:
+    """Whether there is firmware for a board."""
+    return (artefact / "build" / board.id / FLASH_FILE).is_file()
 
 
 def parse_image(text: str) -> Image:

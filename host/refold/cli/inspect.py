@@ -20,7 +20,7 @@ from refold.verdict import summary
 @click.argument("model", type=MODEL)
 @shape_option
 def command(model: Path, shapes: tuple[str, ...]) -> int:
-    """Show a model's layers, cost and recalibration sites, or what will not compile.
+    """Show a model's layers and cost, or what will not compile.
 
     Of a compiled model, a directory: how accurate each of its layers is. A terminal
     gets what fits, a file or pipe everything. Exits 2 where the model does not compile.

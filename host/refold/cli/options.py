@@ -19,9 +19,15 @@ board_option = click.option(
     default=DEFAULT_BOARD,
     show_default=True,
     metavar="ID",
-    help="Board to build for; 'refold boards' lists them.",
+    help="Board; 'refold boards' lists them.",
 )
 
+port_option = click.option(
+    "--port",
+    metavar="URL",
+    help="Where the board is: device path, COM port, socket://HOST:PORT or "
+    "rfc2217://HOST:PORT; default the one that is attached over USB.",
+)
 
 shape_option = click.option(
     "--shape",

@@ -10,7 +10,7 @@ import click
 from refoldc.artefact import LAYERS
 
 from refold.cli import INTERRUPTED
-from refold.cli.options import FILE, FOLDER, board_option
+from refold.cli.options import FILE, FOLDER, board_option, port_option
 from refold.console import show_result, watching
 from refold.job import DEFAULT_MODES
 from refold.junit import write_junit
@@ -27,7 +27,7 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.argument("artefact", metavar="DIR", type=FOLDER)
 @click.option("--data", required=True, metavar="SPEC", help="Labelled images.")
 @board_option
-@click.option("--port", metavar="URL", help="Where the board is attached.")
+@port_option
 @click.option(
     "--corruptions",
     default="all",
