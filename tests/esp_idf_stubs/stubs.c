@@ -212,6 +212,12 @@ esp_err_t uart_param_config(uart_port_t uart_num, const uart_config_t *uart_conf
     return uart_num == UART_NUM_0 && uart_config->baud_rate > 0 ? ESP_OK : ESP_FAIL;
 }
 
+/* Of a FIFO of 128 bytes. */
+esp_err_t uart_set_rx_full_threshold(uart_port_t uart_num, int threshold)
+{
+    return uart_num == UART_NUM_0 && threshold > 0 && threshold < 128 ? ESP_OK : ESP_FAIL;
+}
+
 /* As the driver does: waits until `length` bytes have come or time is up. */
 int uart_read_bytes(uart_port_t uart_num, void *buf, uint32_t length,
                     uint32_t ticks_to_wait)
