@@ -41,6 +41,8 @@ HASH_DIGITS = 16
 APP = "refold.bin"
 BOOTLOADER, PARTITION_TABLE = "bootloader.bin", "partition-table.bin"
 _SHOWN_LINES = 20
+_OFFLINE = "HTTPClientError"
+"""All that PlatformIO says where it cannot download."""
 
 _logger = logging.getLogger(__name__)
 
@@ -232,11 +234,14 @@ def _run(command: Sequence[str], project: Project) -> None:
             command, stdout=output, stderr=subprocess.STDOUT, check=False
         )
     if result.returncode != 0:
-        lines = log.read_text(errors="replace").strip().splitlines()
+        text = log.read_text(errors="replace").strip()
+        what = "correct what it says"
+        if _OFFLINE in text:
+            what = "its first build downloads ESP-IDF: connect to the internet"
         raise UserError(
             f"building failed: {Path(command[0]).name} exited with "
-            f"{result.returncode}; correct what it says (all of it is in {log}):\n"
-            + "\n".join(lines[-_SHOWN_LINES:])
+            f"{result.returncode}; {what} (all of it is in {log}):\n"
+            + "\n".join(text.splitlines()[-_SHOWN_LINES:])
         )
 
 

@@ -24,14 +24,20 @@ from refoldc.artefact import (
     unwritable,
 )
 from refoldc.ctext import c_array, c_comment
+from refoldc.memory import measure
+from refoldc.plan import plan
 from refoldc.version import VERSION
 
 from refold.errors import UserError
+from refold.esp_project import APP_ALIGNMENT, NVS_LEAST_BYTES, app_offset
 from refold.resources import firmware_dir, resource
 
 MARK = "Written by 'refold export'"
 """Stands in the component's manifest; what lacks it is not ours to replace."""
 MANIFEST = "idf_component.yml"
+EXAMPLE_BYTES = 512 * 1024
+"""Allowed for the example beside the network's constants: ESP-IDF, the runtime and the
+golden inputs."""
 GOLDEN_BYTES = 64 * 1024
 """Of inputs in the example; more would not fit beside it in small flashes."""
 
@@ -124,6 +130,7 @@ def _write_texts(artefact: Artefact, folder: Path) -> None:
         "name": c_comment(artefact.manifest.model.name),
         "sources": [path.as_posix() for path in files if path not in simd],
         "simd_sources": [path.as_posix() for path in simd],
+        **_example_flash(artefact),
     }
     for name in templates.list_templates():
         target = folder / name
@@ -132,6 +139,16 @@ def _write_texts(artefact: Artefact, folder: Path) -> None:
         target.write_text(text, encoding="utf-8", newline="\n")
     golden = "".join(render_golden(artefact))
     (folder / "examples/main/golden.h").write_text(golden, "ascii", newline="\n")
+
+
+def _example_flash(artefact: Artefact) -> dict[str, int]:
+    """Flash of the example: its application's partition, and the least chip with it."""
+    graph = artefact.qgraph
+    constants = measure(graph, plan(graph)).constants(packed=True)
+    units = -(-(constants + EXAMPLE_BYTES) // APP_ALIGNMENT)
+    offset, size = app_offset(NVS_LEAST_BYTES), units * APP_ALIGNMENT
+    flash_mb = 1 << ((offset + size - 1) >> 20).bit_length()
+    return {"app_offset": offset, "app_bytes": size, "flash_mb": max(2, flash_mb)}
 
 
 def render_golden(artefact: Artefact) -> Iterator[str]:

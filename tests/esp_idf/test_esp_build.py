@@ -225,6 +225,13 @@ def test_a_large_model_fails_before_any_tool_is_looked_for(
     assert not list((model / "build").rglob("sdkconfig*"))
 
 
+def test_a_build_without_the_internet_says_so(model: Path, programs: Programs) -> None:
+    """PlatformIO itself has only the name of an exception for it."""
+    programs.add("pio", "print('HTTPClientError: ')\nsys.exit(1)\n")
+    with pytest.raises(UserError, match="downloads ESP-IDF: connect to the internet"):
+        build(model, BOARD)
+
+
 @pytest.mark.parametrize("name", ["pio", "idf.py"])
 def test_a_failed_build_shows_its_last_words(
     name: str, model: Path, programs: Programs

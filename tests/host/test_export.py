@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cbuild import IEEE, STRICT, compilers
@@ -92,6 +93,27 @@ def test_the_component_has_its_layout(component: Path) -> None:
     names = set(contents(component))
     assert {"examples/main/main.c", "include/refold/refold.h"} <= names
     assert [] == [n for n in names if re.search("link|port|x86|frames", n)]
+
+
+@pytest.mark.parametrize("constants", [100_000, 1_400_000, 3_000_000])
+def test_the_example_has_flash_for_the_network(
+    constants: int,
+    artefact: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its application's partition is aligned, and within the flash it asks for."""
+    sizes = SimpleNamespace(constants=lambda *, packed: constants * (1 + packed) // 2)
+    monkeypatch.setattr("refold.export.measure", lambda *_: sizes)
+    export(artefact, tmp_path / "out")
+    examples = tmp_path / "out/examples"
+    app = (examples / "partitions.csv").read_text().splitlines()[-1]
+    offset, size = (int(word, 0) for word in app.split(", ")[3:])
+    settings = (examples / "sdkconfig.defaults").read_text()
+    assert (0, 0) == (offset % 0x10000, size % 0x10000)
+    assert constants + 2**19 <= size < constants + 2**19 + 0x10000
+    least = next(mb for mb in (2, 4, 8) if offset + size <= mb * 2**20)
+    assert [str(least)] == re.findall(r"FLASHSIZE_(\d+)MB", settings)
 
 
 @pytest.mark.parametrize("cc", compilers(), ids=lambda cc: shlex.split(cc)[-1])
