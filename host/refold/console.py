@@ -104,8 +104,9 @@ def _accuracy_table(result: Result, columns: Sequence[_Column]) -> Table:
     names = dict.fromkeys(name for c in columns for name in c.accuracy)
     for name in names:
         table.add_row(name.replace("_", " "), *(c.cell(name) for c in columns))
-    table.add_section()
-    table.add_row(_MEAN, *(c.mean for c in columns), style="bold")
+    if any(c.mean for c in columns):
+        table.add_section()
+        table.add_row(_MEAN, *(c.mean for c in columns), style="bold")
     return table
 
 

@@ -57,3 +57,9 @@ def test_one_table_where_there_is_room(
     """A wide terminal compares all modes side by side."""
     assert 1 == printed(result, 160, monkeypatch).count("mean of corrupted")
     assert 1 < printed(result, 80, monkeypatch).count("mean of corrupted")
+
+
+def test_no_mean_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clean images alone have no line for the corrupted."""
+    result = make_result(make_run("off", {"clean": 100.0}))
+    assert "mean of corrupted" not in printed(result, 80, monkeypatch)
