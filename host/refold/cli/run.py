@@ -10,10 +10,12 @@ import click
 from refoldc.artefact import LAYERS
 
 from refold.cli import INTERRUPTED
+from refold.cli.mlperf import refuse_others, run_as_mlperf
 from refold.cli.options import FILE, FOLDER, board_option
 from refold.console import show_result, watching
 from refold.job import DEFAULT_MODES
 from refold.junit import write_junit
+from refold.mlperf.run import MlperfOptions
 from refold.report import write_report
 from refold.result import Result, Verdict, check_place, write_result
 from refold.runner import RunOptions, run
@@ -28,6 +30,14 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option("--data", required=True, metavar="SPEC", help="Labelled images.")
 @board_option
 @click.option("--port", metavar="URL", help="Where the board is attached.")
+@click.option(
+    "--protocol",
+    type=click.Choice(["refold", "mlperf-tiny"]),
+    default="refold",
+    show_default=True,
+    help="mlperf-tiny: drive the board as MLPerf Tiny's public runner does; accuracy "
+    "and performance of the static network.",
+)
 @click.option(
     "--corruptions",
     default="all",
@@ -95,6 +105,7 @@ def command(
     data: str,
     board: str,
     port: str | None,
+    protocol: Literal["refold", "mlperf-tiny"],
     corruptions: str,
     severity: int,
     adapt: str | None,
@@ -121,6 +132,15 @@ def command(
     the input is at fault, 3 where the board was lost, and 130 after Ctrl-C; the last
     two keep the results so far.
     """
+    if protocol == "mlperf-tiny":
+        refuse_others(click.get_current_context())
+        return run_as_mlperf(
+            artefact,
+            MlperfOptions(
+                data=data, board=board, port=port, images=images, check=check
+            ),
+            json_file,
+        )
     options = RunOptions(
         data=data,
         board=board,
