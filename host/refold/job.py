@@ -31,7 +31,8 @@ class RunOptions:
 
     ``adapt`` None is ``off,forge``, or ``off`` where the artefact cannot adapt.
     ``dump_layers``: first compare every layer on so many images, mode by mode.
-    ``output`` None scores the first output that is a vector.
+    ``output`` None scores the first output that is a vector. ``power`` names the
+    instrument, as :func:`refold.power.ppk2.parse` reads it.
     """
 
     data: str
@@ -47,6 +48,7 @@ class RunOptions:
     fail_under: tuple[str, ...] = ()
     output: str | None = None
     profile: bool = False
+    power: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

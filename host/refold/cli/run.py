@@ -78,6 +78,12 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option(
     "--profile", is_flag=True, help="Measure and show what each layer takes, too."
 )
+@click.option(
+    "--power",
+    metavar="ppk2:PORT",
+    help="Measure the energy of each image with a Power Profiler Kit II "
+    "(docs/power.md).",
+)
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
 @click.option("--html", "html_file", type=FILE, help="Write a report there.")
 @click.option("--junit", "junit_file", type=FILE, help="Write JUnit XML there.")
@@ -118,6 +124,7 @@ def command(
     seed: int,
     output: str | None,
     profile: bool,
+    power: str | None,
     json_file: Path | None,
     html_file: Path | None,
     junit_file: Path | None,
@@ -162,6 +169,7 @@ def command(
         fail_under=fail_under,
         output=output,
         profile=profile,
+        power=power,
     )
     for file in (json_file, html_file, junit_file):
         if file is not None:
