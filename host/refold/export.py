@@ -35,7 +35,7 @@ MANIFEST = "idf_component.yml"
 GOLDEN_BYTES = 64 * 1024
 """Of inputs in the example; more would not fit beside it in small flashes."""
 
-_ELSEWHERE = ("link", "x86")
+_ELSEWHERE = ("link", "mlperf", "x86")
 """Folders of sources that belong to refold's own firmware and to other machines."""
 _HEADERS = ("adapt", "arena", "facts", "kernels", "model", "refold", "status")
 
