@@ -22,7 +22,11 @@ from refold.facts import FRAMES, HEADER, PROTOCOL, Method
 SUITE = Path(__file__).resolve().parent / "firmware_link"
 FIRMWARE = ROOT / "firmware"
 LINK_SOURCES = (FIRMWARE / "src/crc32.c", *sorted((FIRMWARE / "src/link").glob("*.c")))
-STUB_SOURCES = (*LINK_SOURCES, SUITE / "stub_runtime.c")
+MLPERF_SOURCES = (
+    FIRMWARE / "src/softmax.c",
+    *sorted((FIRMWARE / "src/mlperf").glob("*.c")),
+)
+STUB_SOURCES = (*LINK_SOURCES, *MLPERF_SOURCES, SUITE / "stub_runtime.c")
 WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
 
 WORDS = {"i32[]": "i", "u32[]": "I"}

@@ -415,10 +415,12 @@ static bool watches(const refold_ctx *ctx, int site)
 
 static void absorb(refold_ctx *ctx, int site, const refold_moments *moments)
 {
+    refold_signal(ctx, REFOLD_TRIGGER_ADAPT, true);
     if (forges(ctx, site))
         absorb_forge(ctx, site, moments);
     if (watches(ctx, site))
         refold_pace_watch(ctx->pace, moments, ctx->model->sites[site].pixels);
+    refold_signal(ctx, REFOLD_TRIGGER_ADAPT, false);
 }
 
 void refold_adapt_run(refold_ctx *ctx, int site, refold_kernel run, refold_call *call)

@@ -26,6 +26,8 @@ struct refold_ctx {
     refold_clock clock;
     refold_trace trace;
     void *trace_user;
+    refold_trigger trigger;
+    void *trigger_user;
     refold_adapt_config config;
     refold_report report;
     uint32_t images;       /* absorbed since the last reset: t */
@@ -52,6 +54,13 @@ struct refold_ctx {
 static inline uint32_t refold_now(const refold_ctx *ctx)
 {
     return ctx->clock ? ctx->clock() : 0;
+}
+
+/* Tell the port that REFOLD_TRIGGER_* begins or ends. */
+static inline void refold_signal(const refold_ctx *ctx, uint8_t what, bool on)
+{
+    if (ctx->trigger)
+        ctx->trigger(ctx->trigger_user, what, on);
 }
 
 /* Bytes of adaptation state in the arena. */

@@ -52,6 +52,12 @@ void refold_set_trace(refold_ctx *ctx, refold_trace trace, void *user)
     ctx->trace_user = user;
 }
 
+void refold_set_trigger(refold_ctx *ctx, refold_trigger trigger, void *user)
+{
+    ctx->trigger = trigger;
+    ctx->trigger_user = user;
+}
+
 static void load_input(refold_ctx *ctx, const void *input)
 {
     const refold_model *model = ctx->model;
@@ -144,11 +150,13 @@ refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
 {
     uint32_t start = refold_now(ctx);
 
+    refold_signal(ctx, REFOLD_TRIGGER_INFER, true);
     refold_adapt_search(ctx);
     refold_adapt_begin(ctx);
     run_network(ctx, input, logits);
     refold_adapt_end(ctx);
     refold_adapt_keep(ctx, input, logits);
     ctx->report.infer_us = refold_now(ctx) - start;
+    refold_signal(ctx, REFOLD_TRIGGER_INFER, false);
     return REFOLD_OK;
 }

@@ -41,7 +41,7 @@ golden inputs."""
 GOLDEN_BYTES = 64 * 1024
 """Of inputs in the example; more would not fit beside it in small flashes."""
 
-_ELSEWHERE = ("link", "x86")
+_ELSEWHERE = ("link", "mlperf", "x86")
 """Folders of sources that belong to refold's own firmware and to other machines."""
 _HEADERS = ("adapt", "arena", "facts", "kernels", "model", "refold", "status")
 

@@ -35,6 +35,7 @@ class RunOptions:
     ``dump_layers``: first compare every layer on so many images, mode by mode.
     ``output`` None scores the first output that is a vector.
     ``baseline``: The earlier result that this one must not be worse than.
+    ``power`` names the instrument, as :func:`refold.power.ppk2.parse` reads it.
     """
 
     data: str
@@ -51,6 +52,7 @@ class RunOptions:
     output: str | None = None
     profile: bool = False
     baseline: Baseline | None = None
+    power: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

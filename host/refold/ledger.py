@@ -17,6 +17,7 @@ from refold.device import Hello, Reply
 from refold.job import Job
 from refold.modes import Mode
 from refold.placement import constants_bytes
+from refold.power.recorder import Energy
 from refold.result import (
     SCHEMA,
     BoardRecord,
@@ -40,6 +41,7 @@ class Entry:
     replies: Sequence[Reply]
     seconds: float
     checked: Future[tuple[int, ...]] | None
+    energy: Energy | None = None
 
     @property
     def mismatches(self) -> int | None:
@@ -134,6 +136,7 @@ def _run_record(job: Job, ledger: Ledger, mode: Mode) -> Run:
             labels=job.data.labels[entry.step.indices],
             parity_mismatches=entry.mismatches,
             scored=slice(job.output.first, job.output.first + job.output.count),
+            energy=entry.energy,
         )
         for entry in entries
     ]

@@ -41,7 +41,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
         parity_mismatches: Images whose device output differs from the host
             model in any bit; null where it was not checked.
         gate: Fraction of images with the gate open, null without a gate.
-        energy_mj: Per image, null where it is not measured.
+        energy_mj: Per image, null where it is not measured; of it, adaptation takes
+            ``adapt_energy_mj``.
         round, repeat, segment: Counted from 0.
         blocks: Correct images in each of consecutive, equally long parts of the
             stream (the last may be shorter), for plots along it.
@@ -68,6 +69,7 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     block_images: int = 0
     latency_quantiles_us: tuple[int, ...] = ()
     mean_shift_score: float = 0.0
+    adapt_energy_mj: float | None = None
 
     @property
     def corrupted(self) -> bool:

@@ -27,6 +27,8 @@ from refold.errors import InfraError
 from refold.inputs import device_input
 from refold.job import Job, RunOptions, prepare
 from refold.ledger import Entry, Ledger, conclude
+from refold.power.ppk2 import open_meter, parse
+from refold.power.recorder import Recorder, recording
 from refold.profile import IMAGES, measure, require_times
 from refold.result import Result
 from refold.schedule import Step
@@ -62,6 +64,8 @@ def run(
         TensorsDiffer: ``dump_layers`` found a tensor that differs.
     """
     watch, artefact = watch or Watch(), Path(artefact)
+    if options.power is not None:
+        parse(options.power)
     job = prepare(artefact, options, watch)
     watch.stage(f"building firmware for {job.board.id}")
     built = build(artefact, job.board)
@@ -90,7 +94,11 @@ def _stream_all(
     pictures = _pictures(job)
     watch.stage(f"connecting to {job.board.id}")
     try:
-        with connect(job.board, built, job.options.port) as device:
+        with (
+            open_meter(job.options.power) as meter,
+            connect(job.board, built, job.options.port) as device,
+            recording(meter) as power,
+        ):
             ledger.hello = device.hello()
             ledger.port = device.port
             if job.options.profile:
@@ -101,7 +109,8 @@ def _stream_all(
                 _compare_layers(device, job, built, pictures)
             for step in job.steps:
                 watch.step(step)
-                _stream(device, step, pictures, ledger, checker, watch)
+                _stream(device, step, pictures, ledger, checker, watch, power)
+                power.require_meter()
             if job.options.profile:
                 _profile(device, job, pictures, ledger, watch)
     except InfraError as error:
@@ -161,11 +170,13 @@ def _stream(
     ledger: Ledger,
     checker: Checker | None,
     watch: Watch,
+    power: Recorder,
 ) -> None:
     """Run one step and enter what was answered, all of it or not."""
     images = pictures(step.corruption, step.severity)[step.indices]
     replies: list[Reply] = []
     start = end = None
+    mark = power.mark()
     _logger.info("%s under %s: begins", step.corruption, step.mode.text)
     began = perf_counter()
     try:
@@ -181,7 +192,8 @@ def _stream(
         if checker is not None and (step.fresh or start is not None):
             claimed = claim(step.mode.config, images, replies, start=start, end=end)
             checked = checker.submit(claimed)
-        ledger.entries.append(Entry(step, replies, seconds, checked))
+        energy = power.take(mark, len(replies))
+        ledger.entries.append(Entry(step, replies, seconds, checked, energy))
         _logger.info(
             "%s under %s: %d of %d images in %.2f s, %d frames sent again",
             *(step.corruption, step.mode.text, len(replies), len(images), seconds),

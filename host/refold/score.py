@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refold.device import Reply
+from refold.power.recorder import Energy
 from refold.result import Percentiles, Run, Stream
 
 BLOCKS = 20
@@ -54,6 +55,7 @@ def score_stream(
     labels: NDArray[np.integer],
     parity_mismatches: int | None,
     scored: slice = ALL,
+    energy: Energy | None = None,
 ) -> Stream:
     """Score one stream.
 
@@ -63,6 +65,7 @@ def score_stream(
         labels: Of the images in stream order [N].
         parity_mismatches: Images found to differ from the host model, or None.
         scored: See :func:`top1`.
+        energy: Of a mean image; None where it was not measured.
     """
     corruption, severity, round_, repeat, segment = key
     right = top1(replies, scored) == labels[: len(replies)]
@@ -82,7 +85,8 @@ def score_stream(
         forward_passes=sum(r.forward_passes for r in replies),
         adapted_images=sum(bool(r.adapted) for r in replies),
         gate=fmean(gates) if gates else None,
-        energy_mj=None,
+        energy_mj=energy.image_mj if energy else None,
+        adapt_energy_mj=energy.adapt_mj if energy else None,
         round=round_,
         repeat=repeat,
         segment=segment,

@@ -18,7 +18,7 @@ BUILD_HASH = "0123456789abcdef"
 DEFINES = ("-DREFOLD_ESP32S3",)
 PSRAM = ("-DCONFIG_REFOLD_ARENA_IN_PSRAM=1", "-DCONFIG_REFOLD_LINK_IN_PSRAM=1")
 WIRES = ("wire_uart", "wire_usb")
-COMMON = ("main", "starts", "storage", "state_slots")
+COMMON = ("main", "pins", "serve_mlperf", "starts", "storage", "state_slots")
 
 BOARD = Board(
     id="esp-idf-stub",

@@ -34,6 +34,8 @@ from refold.data import load_data
 from refold.device import Device
 from refold.errors import InfraError
 from refold.link import open_link
+from refold.mlperf.dut import open_dut
+from refold.mlperf.run import expected_vectors
 from refold.placement import place
 from refold.process import spawn
 
@@ -265,3 +267,60 @@ def test_a_ring_below_two_frames_is_refused(artefact: Artefact, tmp_path: Path) 
             include=(*INCLUDES, artefact.path),
         )
     assert re.search("fewer than two frames", "".join(failure.value.__notes__))
+
+
+# --- MLPerf Tiny and the pins ----------------------------------------------------
+
+
+def pin_changes(flash: Path) -> list[tuple[int, int]]:
+    """Pin and level of each change, in order."""
+    lines = (flash / "pins").read_text().splitlines()
+    return [(int(pin), int(level)) for _, pin, level in map(str.split, lines)]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_the_firmware_option_speaks_mlperf_tiny(
+    wire: str, make_firmware: MakeFirmware, artefact: Artefact, flash: Path
+) -> None:
+    """The public runner's protocol over either line, with the host model's answers."""
+    built = make_firmware(wire, "-DCONFIG_REFOLD_PROTOCOL_MLPERF_TINY=1")
+    images = make_images(2)
+    with spawn((str(built.executable), "--pty")) as port, open_dut(port) as dut:
+        assert "refold-esp32s3" == dut.ask("name", r"m-name-dut-\[(.+)\]")
+        for image, expected in zip(
+            images, expected_vectors(artefact, images), strict=True
+        ):
+            dut.load(image.tobytes())
+            assert tuple(expected) == dut.infer(3, 1).results
+
+
+def test_energy_mode_marks_time_on_a_pin(
+    make_firmware: MakeFirmware, flash: Path
+) -> None:
+    """Timestamps are pulses of the pin, and no lines."""
+    settings = (
+        "-DCONFIG_REFOLD_PROTOCOL_MLPERF_TINY=1",
+        "-DCONFIG_REFOLD_PIN_TIMESTAMP=7",
+    )
+    built = make_firmware("wire_uart", *settings)
+    with spawn((str(built.executable), "--pty")) as port, open_dut(port) as dut:
+        before = len(pin_changes(flash))
+        assert [] == dut.command("timestamp")
+        assert [(7, 0), (7, 1)] == pin_changes(flash)[before:]
+        dut.load(make_images(1)[0].tobytes())
+        lines = dut.command("infer 2 0")
+        assert not any(line.startswith("m-lap-us") for line in lines)
+        assert 3 * [(7, 0), (7, 1)] == pin_changes(flash)[before:]
+
+
+def test_pins_are_high_while_the_board_works(
+    make_firmware: MakeFirmware, artefact: Artefact, flash: Path
+) -> None:
+    """One during an inference, one during adaptation within it, once a site."""
+    settings = ("-DCONFIG_REFOLD_PIN_INFER=4", "-DCONFIG_REFOLD_PIN_ADAPT=5")
+    with connect(BOARD, make_firmware("wire_uart", *settings)) as device:
+        device.begin(FORGE)
+        list(device.run(image.tobytes() for image in make_images(2)))
+    sites = len(artefact.manifest.sites)
+    image = [(4, 1), *sites * [(5, 1), (5, 0)], (4, 0)]
+    assert [(4, 0), (5, 0), *image, *image] == pin_changes(flash)

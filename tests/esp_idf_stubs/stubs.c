@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "channel.h"
+#include "driver/gpio.h"
 #include "driver/uart.h"
 #include "driver/usb_serial_jtag.h"
 #include "esp_cpu.h"
@@ -76,6 +77,14 @@ static bool write_file(const char *name, const void *data, size_t bytes)
     return file != NULL && fclose(file) == 0 && whole;
 }
 
+static void append_file(const char *name, const void *data, size_t bytes)
+{
+    FILE *file = fopen(path_of(name), "ab");
+
+    if (file == NULL || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0)
+        refold_native_fail("cannot write %s", path_of(name));
+}
+
 void stub_check(esp_err_t status, const char *what)
 {
     if (status != ESP_OK)
@@ -106,6 +115,30 @@ esp_cpu_cycle_count_t esp_cpu_get_cycle_count(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now); /* 240 MHz */
     return (uint32_t)now.tv_sec * 240000000u + (uint32_t)(now.tv_nsec * 24 / 100);
+}
+
+/* --- pins: a line for each change, into the file "pins" ------------------------- */
+
+esp_err_t gpio_reset_pin(gpio_num_t pin)
+{
+    (void)pin;
+    return ESP_OK;
+}
+
+esp_err_t gpio_set_direction(gpio_num_t pin, gpio_mode_t mode)
+{
+    (void)pin;
+    return mode == GPIO_MODE_OUTPUT ? ESP_OK : ESP_FAIL;
+}
+
+esp_err_t gpio_set_level(gpio_num_t pin, uint32_t level)
+{
+    char line[64];
+    int bytes = snprintf(line, sizeof line, "%lld %d %u\n",
+                         (long long)esp_timer_get_time(), pin, (unsigned)level);
+
+    append_file("pins", line, (size_t)bytes);
+    return ESP_OK;
 }
 
 int64_t esp_timer_get_time(void)

@@ -21,6 +21,7 @@
 #ifndef REFOLD_REFOLD_H
 #define REFOLD_REFOLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,8 +68,17 @@ refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits);
 void refold_softmax(const refold_softmax_table *table, const int32_t *logits,
                     uint32_t count, uint16_t *probabilities);
 
+/*
+ * Called where an inference, or within it the work of adapting at one site, begins
+ * (`on`) and ends. Put on a pin, it lets an instrument tell what energy each takes.
+ */
+#define REFOLD_TRIGGER_INFER 0
+#define REFOLD_TRIGGER_ADAPT 1
+typedef void (*refold_trigger)(void *user, uint8_t what, bool on);
+
 /* Optional hooks; NULL removes them. */
 void refold_set_clock(refold_ctx *ctx, refold_clock clock);
+void refold_set_trigger(refold_ctx *ctx, refold_trigger trigger, void *user);
 void refold_set_trace(refold_ctx *ctx, refold_trace trace, void *user);
 
 #ifdef __cplusplus

@@ -8,6 +8,9 @@
  * (PORT 0 takes any free one), and serves one host after another until its
  * standard input closes, so that it never outlives whoever started it.
  *
+ * --mlperf ID: speak MLPerf Tiny's protocol instead of refold's, as the device of
+ * that benchmark (ic01, ...).
+ *
  * Test hooks, off unless given: --pace-us N, no image takes less than N us;
  * --exit-after N, die once N images have been answered; --damage-every N, turn
  * one bit of every Nth byte, in both directions.
@@ -29,6 +32,7 @@
 
 #include "model.h"
 #include "refold/link.h"
+#include "refold/mlperf.h"
 #include "refold/refold.h"
 
 #ifndef REFOLD_BUILD_HASH
@@ -44,13 +48,17 @@
 
 typedef struct options {
     bool tcp;
+    const char *mlperf; /* benchmark; NULL: refold's own protocol */
     unsigned long tcp_port, pace_us, exit_after, damage_every;
 } options;
 
 typedef struct board {
     options options;
     refold_port port;
+    refold_ctx *ctx;
     refold_link link;
+    refold_mlperf_setup setup;
+    refold_mlperf mlperf;
     refold_channel channel;
     unsigned long images; /* answered so far */
 } board;
@@ -90,8 +98,8 @@ static uint32_t now_ns(void)
     return (uint32_t)now.tv_sec * 1000000000u + (uint32_t)now.tv_nsec;
 }
 
-/* refold_port.write */
-static void write_frame(void *user, const void *data, size_t bytes)
+/* refold_port.write, refold_mlperf_setup.write */
+static void write_bytes(void *user, const void *data, size_t bytes)
 {
     board *b = user;
 
@@ -105,8 +113,18 @@ static void receive(board *b)
 
     for (int reads = 0; n > 0 && reads < READS_MAX; reads++) {
         n = refold_channel_read(&b->channel, bytes, sizeof bytes);
-        refold_link_feed(&b->link, bytes, n);
+        if (b->options.mlperf != NULL)
+            refold_mlperf_feed(&b->mlperf, bytes, n);
+        else
+            refold_link_feed(&b->link, bytes, n);
     }
+}
+
+/* Run an image, where one is due. */
+static bool run_image(board *b)
+{
+    return b->options.mlperf != NULL ? refold_mlperf_poll(&b->mlperf)
+                                     : refold_link_poll(&b->link);
 }
 
 static bool input_closed(void)
@@ -153,10 +171,11 @@ static void serve(board *b)
             refold_channel_flush(channel);
             receive(b);
         }
-        if (fds[1].revents != 0 && refold_channel_accept(channel))
+        if (fds[1].revents != 0 && refold_channel_accept(channel) &&
+            b->options.mlperf == NULL)
             refold_link_feed(&b->link, "", 1); /* ends what the last host left */
         started = now_us();
-        busy = refold_link_poll(&b->link);
+        busy = run_image(b);
         if (busy)
             after_image(b, started);
     }
@@ -177,13 +196,12 @@ static board *make_board(const options *chosen)
     size_t arena_bytes = refold_arena_bytes(model);
     size_t link_bytes = refold_link_bytes(model, WINDOW);
     board *b = allocate(sizeof *b);
-    refold_ctx *ctx;
 
     memset(b, 0, sizeof *b);
     b->options = *chosen;
     b->channel.listener = b->channel.client = -1;
     b->channel.damage_every = chosen->damage_every;
-    b->port.write = write_frame;
+    b->port.write = write_bytes;
     b->port.user = b;
     b->port.clock = now_us;
     b->port.chip = "native";
@@ -195,11 +213,28 @@ static board *make_board(const options *chosen)
     b->port.ticks = now_ns;
     b->port.ticks_per_us = 1000;
     b->port.ticks_kind = REFOLD_TICKS_NANOSECONDS;
-    check(refold_init(&ctx, model, allocate(arena_bytes), arena_bytes), "refold_init");
-    check(refold_link_init(&b->link, ctx, model, &b->port, allocate(link_bytes),
+    check(refold_init(&b->ctx, model, allocate(arena_bytes), arena_bytes), "refold_init");
+    check(refold_link_init(&b->link, b->ctx, model, &b->port, allocate(link_bytes),
                            link_bytes),
           "refold_link_init");
     return b;
+}
+
+/* In place of the link, whose trace hook goes: it would be timed. */
+static void start_mlperf(board *b)
+{
+    const refold_model *model = &refold_model_data;
+    size_t bytes = REFOLD_MLPERF_BYTES(model->input_bytes, model->output_count);
+
+    b->setup.name = "refold";
+    b->setup.model_id = b->options.mlperf;
+    b->setup.write = write_bytes;
+    b->setup.user = b;
+    b->setup.clock = now_us;
+    refold_set_trace(b->ctx, NULL, NULL);
+    check(refold_mlperf_init(&b->mlperf, b->ctx, model, &b->setup, allocate(bytes),
+                             bytes),
+          "refold_mlperf_init");
 }
 
 static bool parse_number(const char *text, unsigned long *value)
@@ -221,6 +256,12 @@ static bool parse(char **arguments, options *chosen)
 
         if (strcmp(name, "--pty") == 0) {
             chosen->tcp = false;
+            continue;
+        }
+        if (strcmp(name, "--mlperf") == 0) {
+            chosen->mlperf = *++arguments;
+            if (chosen->mlperf == NULL)
+                return false;
             continue;
         }
         if (strcmp(name, "--tcp") == 0) {
@@ -248,7 +289,7 @@ int main(int argc, char **argv)
 
     memset(&chosen, 0, sizeof chosen);
     if (argc < 1 || !parse(argv + 1, &chosen)) {
-        fputs("usage: board [--pty | --tcp PORT] [--pace-us N] [--exit-after N]"
+        fputs("usage: board [--pty | --tcp PORT] [--mlperf ID] [--pace-us N] [--exit-after N]"
               " [--damage-every N]\n",
               stderr);
         return EXIT_USAGE;
@@ -259,6 +300,8 @@ int main(int argc, char **argv)
         refold_channel_open_tcp(&b->channel, (unsigned)chosen.tcp_port);
     else
         refold_channel_open_pty(&b->channel);
+    if (chosen.mlperf != NULL)
+        start_mlperf(b);
     fflush(stdout);
     serve(b);
     return EXIT_SUCCESS;

@@ -24,6 +24,7 @@ COMMANDS = (
     "run",
     "export",
     "report",
+    "data",
     "boards",
     "doctor",
 )

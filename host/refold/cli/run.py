@@ -11,6 +11,7 @@ from refoldc.artefact import LAYERS
 
 from refold.baseline import Baseline, regressions
 from refold.cli import INTERRUPTED
+from refold.cli.mlperf import refuse_others, run_as_mlperf
 from refold.cli.options import (
     FILE,
     FOLDER,
@@ -21,6 +22,7 @@ from refold.cli.options import (
 from refold.console import show_regressions, show_result, watching
 from refold.job import DEFAULT_MODES
 from refold.junit import write_junit
+from refold.mlperf.run import MlperfOptions
 from refold.report import write_report
 from refold.result import Result, Verdict, check_place, write_result
 from refold.runner import RunOptions, run
@@ -35,6 +37,14 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option("--data", required=True, metavar="SPEC", help="Labelled images.")
 @board_option
 @port_option
+@click.option(
+    "--protocol",
+    type=click.Choice(["refold", "mlperf-tiny"]),
+    default="refold",
+    show_default=True,
+    help="mlperf-tiny: drive the board as MLPerf Tiny's public runner does; accuracy "
+    "and performance of the static network.",
+)
 @click.option(
     "--corruptions",
     default="all",
@@ -75,6 +85,12 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option(
     "--profile", is_flag=True, help="Measure and show what each layer takes, too."
 )
+@click.option(
+    "--power",
+    metavar="ppk2:PORT",
+    help="Measure the energy of each image with a Power Profiler Kit II "
+    "(docs/power.md).",
+)
 @click.option("--json", "json_file", type=FILE, help="Write the result there.")
 @click.option("--html", "html_file", type=FILE, help="Write a report there.")
 @click.option("--junit", "junit_file", type=FILE, help="Write JUnit XML there.")
@@ -103,6 +119,7 @@ def command(
     data: str,
     board: str,
     port: str | None,
+    protocol: Literal["refold", "mlperf-tiny"],
     corruptions: str,
     severity: int,
     adapt: str | None,
@@ -115,6 +132,7 @@ def command(
     seed: int,
     output: str | None,
     profile: bool,
+    power: str | None,
     json_file: Path | None,
     html_file: Path | None,
     junit_file: Path | None,
@@ -130,6 +148,15 @@ def command(
     the input is at fault, 3 where the board was lost, and 130 after Ctrl-C; the last
     two keep the results so far.
     """
+    if protocol == "mlperf-tiny":
+        refuse_others(click.get_current_context())
+        return run_as_mlperf(
+            artefact,
+            MlperfOptions(
+                data=data, board=board, port=port, images=images, check=check
+            ),
+            json_file,
+        )
     options = RunOptions(
         data=data,
         board=board,
@@ -152,6 +179,7 @@ def command(
         output=output,
         profile=profile,
         baseline=baseline,
+        power=power,
     )
     for file in (json_file, html_file, junit_file):
         if file is not None:

@@ -15,8 +15,10 @@
 #include "sdkconfig.h"
 
 #include "model.h"
+#include "pins.h"
 #include "refold/link.h"
 #include "refold/refold.h"
+#include "serve_mlperf.h"
 #include "starts.h"
 #include "storage.h"
 #include "wire.h"
@@ -138,6 +140,7 @@ static void start(board *b)
     check(refold_link_init(&b->link, b->ctx, model, &b->port,
                            allocate(link_bytes, LINK_PLACE), link_bytes),
           "refold_link_init returns");
+    refold_pins_open(b->ctx);
     b->can_save = refold_storage_open(b->ctx, model);
 }
 
@@ -168,6 +171,17 @@ static bool serve(board *b, bool busy)
     return true;
 }
 
+#if CONFIG_REFOLD_PROTOCOL_MLPERF_TINY
+static void run_mlperf(board *b)
+{
+    const refold_model *model = &refold_model_data;
+    size_t bytes = REFOLD_MLPERF_BYTES(model->input_bytes, model->output_count);
+
+    check(refold_serve_mlperf(b->ctx, model, now_us, allocate(bytes, LINK_PLACE), bytes),
+          "refold_serve_mlperf returns");
+}
+#endif
+
 static void run(void *unused)
 {
     static board b;
@@ -177,6 +191,9 @@ static void run(void *unused)
     refold_wire_open();
     start(&b);
     ESP_ERROR_CHECK(esp_task_wdt_add(NULL));
+#if CONFIG_REFOLD_PROTOCOL_MLPERF_TINY
+    run_mlperf(&b);
+#endif
     for (;;) {
         busy = serve(&b, busy);
         if (busy)
