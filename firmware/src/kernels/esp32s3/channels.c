@@ -7,8 +7,12 @@
 
 #define SPLIT 0x8000 /* makes the low half of an accumulator signed */
 #define PREFETCH 64  /* bytes past `acc` that the last round loads */
-/* Squares of 511 times -2^15 fit into the 40 bits of a lane, 512 do not. */
-#define MOST_SUMMED 511
+/*
+ * A lane's 40 bits hold the squares of so many times -2^15 where they begin near its
+ * least value, -2^39: not at it, where emulators saturate, but with low words of 0.
+ */
+#define MOST_SUMMED 1019
+#define LEAST_LANE (-127 * ((int64_t)1 << 32))
 #define IMAGE PIE_IMAGE_BYTES
 
 static int bounded(int value, int least, int most)
@@ -41,6 +45,7 @@ static void carve(refold_channels *ch, uint8_t *at)
     size_t n = (size_t)ch->padded;
 
     ch->a = (int16_t *)(void *)at; /* first: two rows past it are loaded, not used */
+    ch->next = ch->a;
     at += 2 * n * (size_t)ch->batch;
     ch->start = (int32_t (*)[2])(void *)at;
     at += 8 * n;
@@ -98,16 +103,16 @@ void refold_channels_init(refold_channels *ch, const refold_conv2d_params *p,
  *
  * `factors` says in how many products of a_scale hi * 2^(16-k) is added: 0 no
  * statistics, 1, or 4 where 2^(16-k) is no int16. Loads of the next round ride
- * on the arithmetic of this one.
+ * on the arithmetic of this one. Returns what follows in `a`.
  */
-PIE_INLINE void requantise(const refold_channels *ch, int pixels, int8_t *out,
-                           int16_t *a, int factors, refold_pie *pie)
+PIE_INLINE int16_t *requantise(const refold_channels *ch, int pixels, int8_t *out,
+                               int16_t *a, int factors, refold_pie *pie)
 {
     const int32_t(*acc)[2] = (const int32_t(*)[2])ch->acc;
     const int16_t split = (int16_t)(SPLIT - 0x10000);
     const int16_t *a_scale = &ch->a_scale;
     int32_t sixteen = 16, zero = 0, shift = ch->shift, a_shift = ch->a_shift;
-    int padded = ch->padded;
+    int rounds = ch->padded / REFOLD_S3_LANES;
 
     EE_VLDBC_16(5, &ch->hi);
     EE_VLDBC_16(6, &ch->lo);
@@ -119,7 +124,8 @@ PIE_INLINE void requantise(const refold_channels *ch, int pixels, int8_t *out,
     for (; pixels > 0; pixels--) {
         const int16_t *m = ch->m;
         const uint8_t *bias = ch->bias;
-        for (int c = 0; c < padded; c += REFOLD_S3_LANES) {
+        int left = rounds;
+        do {
             EE_VLD_128_IP(3, acc, 16);
             EE_VUNZIP_32(0, 1);
             EE_VUNZIP_32(2, 3);
@@ -149,66 +155,102 @@ PIE_INLINE void requantise(const refold_channels *ch, int pixels, int8_t *out,
             EE_VUNZIP_8(4, 3);
             EE_VST_L_64_IP(4, out, 8);
             PIE_SCALAR(2);
-        }
-        PIE_SCALAR(6);
+        } while (--left != 0);
+        PIE_SCALAR(5);
     }
+    return a;
 }
 
-/* Add four rows, which q0 and q1 hold in turn, times the registers y and z. */
-#define FOUR_ROWS(y, z)                           \
-    EE_VMULAS_S16_QACC_LD_XP(0, a, stride, 0, y); \
-    EE_VMULAS_S16_QACC_LD_XP(1, a, stride, 1, z); \
+/* Add two or eight rows, which q0 and q1 hold in turn, times the registers y and z. */
+#define TWO_ROWS(y, z)                            \
     EE_VMULAS_S16_QACC_LD_XP(0, a, stride, 0, y); \
     EE_VMULAS_S16_QACC_LD_XP(1, a, stride, 1, z)
+#define EIGHT_ROWS(y, z) \
+    TWO_ROWS(y, z);      \
+    TWO_ROWS(y, z);      \
+    TWO_ROWS(y, z);      \
+    TWO_ROWS(y, z)
+#define ROWS_OF(squares)      \
+    do {                      \
+        if (squares) {        \
+            EIGHT_ROWS(0, 1); \
+        } else {              \
+            EIGHT_ROWS(2, 2); \
+        }                     \
+    } while (0)
 
-/*
- * Add eight channels of `pixels` rows, or their squares, to a QACC image, or begin
- * it; q2 = 1.
- */
-PIE_INLINE void sum_pixels(const int16_t *a, int pixels, int stride, uint8_t *image,
-                           bool squares, bool begin, refold_pie *pie)
+/* Four lanes of 40 bits, each LEAST_LANE, in a slot of an image. */
+#define LEAST_SLOT 0, 0x81, 0x8100, 0x810000, 0x81000000u, 0, 0, 0
+
+static const uint32_t least_lanes[IMAGE / 4] PIE_ALIGNED = {LEAST_SLOT, LEAST_SLOT};
+
+static const uint32_t no_lanes[IMAGE / 4] PIE_ALIGNED = {0};
+
+/* Add eight channels of `pixels` rows, or their squares, to `from`; q2 = 1. */
+PIE_INLINE void sum_pixels(const int16_t *a, int pixels, int stride, const void *from,
+                           uint8_t *image, bool squares, refold_pie *pie)
 {
-    const uint8_t *from = image;
-
-    if (begin) {
-        EE_ZERO_QACC();
-    } else {
-        PIE_LD_QACC(from);
-    }
+    PIE_LD_QACC(from);
     EE_VLD_128_XP(0, a, stride);
     EE_VLD_128_XP(1, a, stride);
-    for (int i = 0; i < pixels; i += 8) {
-        if (squares) {
-            FOUR_ROWS(0, 1);
-            FOUR_ROWS(0, 1);
-        } else {
-            FOUR_ROWS(2, 2);
-            FOUR_ROWS(2, 2);
-        }
+    for (int pairs = pixels / 16; pairs > 0; pairs--) {
+        ROWS_OF(squares);
+        ROWS_OF(squares);
         PIE_SCALAR(2);
     }
+    if (pixels % 16 != 0)
+        ROWS_OF(squares);
     PIE_ST_QACC(image);
     PIE_SCALAR(7);
 }
 
-/* The 40-bit lane i of eight in a QACC image. */
-static int64_t read_lane40(const uint8_t *image, int i)
+/* The 40-bit lane i of the four in a slot of a QACC image. */
+PIE_INLINE int64_t read_lane40(const uint32_t *slot, int i)
 {
-    const uint32_t *slot = (const uint32_t *)(const void *)(image + i / 4 * 32);
-    uint64_t pair = (uint64_t)slot[i % 4 + 1] << 32 | slot[i % 4];
+    uint64_t pair = (uint64_t)slot[i + 1] << 32 | slot[i];
+    int8_t top = (int8_t)(slot[i + 1] >> (8 * i));
 
-    return (int64_t)(pair >> (8 * (i % 4)) << 24) >> 24;
+    return (int64_t)((uint64_t)(int64_t)top << 32 | (uint32_t)(pair >> (8 * i)));
+}
+
+/* sums[0..3] = what four lanes hold above `least`, and what was there before. */
+PIE_INLINE void read_slot(const uint8_t *image, int64_t least, bool first, int64_t *sums)
+{
+    const uint32_t *slot = (const uint32_t *)(const void *)image;
+
+    sums[0] = (first ? 0 : sums[0]) + (read_lane40(slot, 0) - least);
+    sums[1] = (first ? 0 : sums[1]) + (read_lane40(slot, 1) - least);
+    sums[2] = (first ? 0 : sums[2]) + (read_lane40(slot, 2) - least);
+    sums[3] = (first ? 0 : sums[3]) + (read_lane40(slot, 3) - least);
+}
+
+/* As read_slot, of the `count` channels from c on. */
+static void read_part(const uint8_t *image, int64_t least, bool first, int64_t *sums,
+                      int count)
+{
+    int64_t four[4] = {0, 0, 0, 0};
+
+    read_slot(image, least, true, four);
+    for (int i = 0; i < count; i++)
+        sums[i] = (first ? 0 : sums[i]) + four[i];
 }
 
 PIE_INLINE void read_sums(const refold_channels *ch, bool first, refold_pie *pie)
 {
     int64_t *s1 = ch->moments->s1, *s2 = ch->moments->s2;
+    int c = 0;
 
-    for (int c = 0; c < ch->count; c++) {
-        const uint8_t *images = ch->sums + c / 8 * 2 * IMAGE;
-        s2[c] = (first ? 0 : s2[c]) + read_lane40(images, c % 8);
-        s1[c] = (first ? 0 : s1[c]) + read_lane40(images + IMAGE, c % 8);
-        PIE_SCALAR(first ? 22 : 34);
+    for (; c + 4 <= ch->count; c += 4) {
+        const uint8_t *image = ch->sums + c / 8 * 2 * IMAGE + c % 8 / 4 * 32;
+        read_slot(image, LEAST_LANE, first, s2 + c);
+        read_slot(image + IMAGE, 0, first, s1 + c);
+        PIE_SCALAR(first ? 68 : 116);
+    }
+    if (c < ch->count) {
+        const uint8_t *image = ch->sums + c / 8 * 2 * IMAGE + c % 8 / 4 * 32;
+        read_part(image, LEAST_LANE, first, s2 + c, ch->count - c);
+        read_part(image + IMAGE, 0, first, s1 + c, ch->count - c);
+        PIE_SCALAR(160);
     }
 }
 
@@ -234,17 +276,20 @@ static void absorb(refold_channels *ch, refold_pie *pie)
 
     if (ch->summed + pixels > MOST_SUMMED)
         flush(ch, pie);
-    memset(ch->a + (size_t)ch->pixels * (size_t)ch->padded, 0,
-           (size_t)((pixels - ch->pixels) * stride));
+    if (ch->pixels < pixels)
+        memset(ch->next, 0, (size_t)((pixels - ch->pixels) * stride));
     bool begin = ch->summed == 0;
     EE_VLDBC_16(2, &one);
     for (int c = 0; c < ch->padded; c += REFOLD_S3_LANES, image += 2 * IMAGE) {
-        sum_pixels(ch->a + c, pixels, stride, image, true, begin, pie);
-        sum_pixels(ch->a + c, pixels, stride, image + IMAGE, false, begin, pie);
-        PIE_SCALAR(4);
+        const void *squares = begin ? (const void *)least_lanes : image;
+        const void *sums = begin ? (const void *)no_lanes : image + IMAGE;
+        sum_pixels(ch->a + c, pixels, stride, squares, image, true, pie);
+        sum_pixels(ch->a + c, pixels, stride, sums, image + IMAGE, false, pie);
+        PIE_SCALAR(8);
     }
     ch->summed += pixels;
     ch->pixels = 0;
+    ch->next = ch->a;
     PIE_SCALAR(40);
 }
 
@@ -270,11 +315,10 @@ void refold_channels_pixels(refold_channels *ch, int8_t *out, int pixels,
     } else {
         if (ch->pixels + pixels > ch->batch)
             absorb(ch, pie);
-        int16_t *a = ch->a + (size_t)ch->pixels * (size_t)ch->padded;
         if (ch->a_shift < 2)
-            requantise(ch, pixels, to, a, 4, pie);
+            ch->next = requantise(ch, pixels, to, ch->next, 4, pie);
         else
-            requantise(ch, pixels, to, a, 1, pie);
+            ch->next = requantise(ch, pixels, to, ch->next, 1, pie);
         ch->pixels += pixels;
     }
     if (out != NULL && !direct)

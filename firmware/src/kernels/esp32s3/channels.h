@@ -28,6 +28,7 @@ typedef struct refold_channels {
     int16_t *m;            /* [padded] */
     int8_t *result;        /* [block, padded] where `out` takes no whole lanes */
     int16_t *a;            /* [batch, padded] statistics of the last pixels */
+    int16_t *next;         /* of the next pixel, in `a` */
     uint8_t *sums;         /* [padded / 8] QACC images of s2, then of s1; begun anew
                               where summed is 0 */
     int32_t shift;         /* of the requantisation, less 16 */
