@@ -46,6 +46,7 @@ static void carve(refold_channels *ch, uint8_t *at)
 
     ch->a = (int16_t *)(void *)at; /* first: two rows past it are loaded, not used */
     ch->next = ch->a;
+    ch->full = ch->a + n * (size_t)(ch->batch - ch->block);
     at += 2 * n * (size_t)ch->batch;
     ch->start = (int32_t (*)[2])(void *)at;
     at += 8 * n;
@@ -204,33 +205,38 @@ PIE_INLINE void sum_pixels(const int16_t *a, int pixels, int stride, const void 
     PIE_SCALAR(7);
 }
 
-/* The 40-bit lane i of the four in a slot of a QACC image. */
-PIE_INLINE int64_t read_lane40(const uint32_t *slot, int i)
+/*
+ * The 40-bit lane i of the four in a slot of a QACC image, above where it began: of
+ * squares LEAST_LANE, of sums 0. Sums fit 32 bits.
+ */
+PIE_INLINE int64_t read_lane(const uint32_t *slot, int i, bool squares)
 {
     uint64_t pair = (uint64_t)slot[i + 1] << 32 | slot[i];
+    uint32_t low = (uint32_t)(pair >> (8 * i));
     int8_t top = (int8_t)(slot[i + 1] >> (8 * i));
 
-    return (int64_t)((uint64_t)(int64_t)top << 32 | (uint32_t)(pair >> (8 * i)));
+    return squares ? (int64_t)((uint64_t)(int64_t)top << 32 | low) - LEAST_LANE
+                   : (int32_t)low;
 }
 
-/* sums[0..3] = what four lanes hold above `least`, and what was there before. */
-PIE_INLINE void read_slot(const uint8_t *image, int64_t least, bool first, int64_t *sums)
+/* Add the lanes of a slot to sums[0..3], or begin those. */
+PIE_INLINE void read_slot(const uint8_t *image, bool squares, bool first, int64_t *sums)
 {
     const uint32_t *slot = (const uint32_t *)(const void *)image;
 
-    sums[0] = (first ? 0 : sums[0]) + (read_lane40(slot, 0) - least);
-    sums[1] = (first ? 0 : sums[1]) + (read_lane40(slot, 1) - least);
-    sums[2] = (first ? 0 : sums[2]) + (read_lane40(slot, 2) - least);
-    sums[3] = (first ? 0 : sums[3]) + (read_lane40(slot, 3) - least);
+    sums[0] = (first ? 0 : sums[0]) + read_lane(slot, 0, squares);
+    sums[1] = (first ? 0 : sums[1]) + read_lane(slot, 1, squares);
+    sums[2] = (first ? 0 : sums[2]) + read_lane(slot, 2, squares);
+    sums[3] = (first ? 0 : sums[3]) + read_lane(slot, 3, squares);
 }
 
-/* As read_slot, of the `count` channels from c on. */
-static void read_part(const uint8_t *image, int64_t least, bool first, int64_t *sums,
+/* As read_slot, of a slot's first `count` lanes. */
+static void read_part(const uint8_t *image, bool squares, bool first, int64_t *sums,
                       int count)
 {
-    int64_t four[4] = {0, 0, 0, 0};
+    int64_t four[4];
 
-    read_slot(image, least, true, four);
+    read_slot(image, squares, true, four);
     for (int i = 0; i < count; i++)
         sums[i] = (first ? 0 : sums[i]) + four[i];
 }
@@ -242,14 +248,14 @@ PIE_INLINE void read_sums(const refold_channels *ch, bool first, refold_pie *pie
 
     for (; c + 4 <= ch->count; c += 4) {
         const uint8_t *image = ch->sums + c / 8 * 2 * IMAGE + c % 8 / 4 * 32;
-        read_slot(image, LEAST_LANE, first, s2 + c);
-        read_slot(image + IMAGE, 0, first, s1 + c);
+        read_slot(image, true, first, s2 + c);
+        read_slot(image + IMAGE, false, first, s1 + c);
         PIE_SCALAR(first ? 68 : 116);
     }
     if (c < ch->count) {
         const uint8_t *image = ch->sums + c / 8 * 2 * IMAGE + c % 8 / 4 * 32;
-        read_part(image, LEAST_LANE, first, s2 + c, ch->count - c);
-        read_part(image + IMAGE, 0, first, s1 + c, ch->count - c);
+        read_part(image, true, first, s2 + c, ch->count - c);
+        read_part(image + IMAGE, false, first, s1 + c, ch->count - c);
         PIE_SCALAR(160);
     }
 }
@@ -270,25 +276,26 @@ static void flush(refold_channels *ch, refold_pie *pie)
 static void absorb(refold_channels *ch, refold_pie *pie)
 {
     const int16_t one = 1;
-    int pixels = refold_round_up(ch->pixels, 8);
-    int stride = 2 * ch->padded;
+    int padded = ch->padded, stride = 2 * padded;
+    int held = (int)(ch->next - ch->a) / padded;
+    int pixels = refold_round_up(held, 8);
+    const int16_t *a = ch->a;
     uint8_t *image = ch->sums;
 
     if (ch->summed + pixels > MOST_SUMMED)
         flush(ch, pie);
-    if (ch->pixels < pixels)
-        memset(ch->next, 0, (size_t)((pixels - ch->pixels) * stride));
+    if (held < pixels)
+        memset(ch->next, 0, (size_t)((pixels - held) * stride));
     bool begin = ch->summed == 0;
     EE_VLDBC_16(2, &one);
-    for (int c = 0; c < ch->padded; c += REFOLD_S3_LANES, image += 2 * IMAGE) {
+    for (int c = 0; c < padded; c += REFOLD_S3_LANES, image += 2 * IMAGE) {
         const void *squares = begin ? (const void *)least_lanes : image;
         const void *sums = begin ? (const void *)no_lanes : image + IMAGE;
-        sum_pixels(ch->a + c, pixels, stride, squares, image, true, pie);
-        sum_pixels(ch->a + c, pixels, stride, sums, image + IMAGE, false, pie);
+        sum_pixels(a + c, pixels, stride, squares, image, true, pie);
+        sum_pixels(a + c, pixels, stride, sums, image + IMAGE, false, pie);
         PIE_SCALAR(8);
     }
     ch->summed += pixels;
-    ch->pixels = 0;
     ch->next = ch->a;
     PIE_SCALAR(40);
 }
@@ -313,13 +320,12 @@ void refold_channels_pixels(refold_channels *ch, int8_t *out, int pixels,
     if (ch->moments == NULL) {
         requantise(ch, pixels, to, NULL, 0, pie);
     } else {
-        if (ch->pixels + pixels > ch->batch)
+        if (ch->next > ch->full)
             absorb(ch, pie);
         if (ch->a_shift < 2)
             ch->next = requantise(ch, pixels, to, ch->next, 4, pie);
         else
             ch->next = requantise(ch, pixels, to, ch->next, 1, pie);
-        ch->pixels += pixels;
     }
     if (out != NULL && !direct)
         copy_result(ch, out, pixels, pie);
@@ -329,7 +335,7 @@ void refold_channels_finish(refold_channels *ch, refold_pie *pie)
 {
     if (ch->moments == NULL)
         return;
-    if (ch->pixels > 0)
+    if (ch->next != ch->a)
         absorb(ch, pie);
     flush(ch, pie);
 }

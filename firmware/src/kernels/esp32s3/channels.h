@@ -29,6 +29,7 @@ typedef struct refold_channels {
     int8_t *result;        /* [block, padded] where `out` takes no whole lanes */
     int16_t *a;            /* [batch, padded] statistics of the last pixels */
     int16_t *next;         /* of the next pixel, in `a` */
+    const int16_t *full;   /* beyond it `a` may have no room for a block */
     uint8_t *sums;         /* [padded / 8] QACC images of s2, then of s1; begun anew
                               where summed is 0 */
     int32_t shift;         /* of the requantisation, less 16 */
@@ -37,7 +38,6 @@ typedef struct refold_channels {
     int32_t a_shift;       /* k */
     int block;             /* pixels of one row that are computed together */
     int batch;             /* pixels that `a` holds, a multiple of 8 */
-    int pixels;            /* of them filled */
     int summed;            /* pixels in `sums` */
     bool flushed;          /* the moments hold what was in `sums` before */
     const refold_moments *moments; /* NULL: no statistics */
