@@ -6,13 +6,18 @@
  *     image: cycles of the inference, of them update, score and tables, logits ...,
  *            bits of the shift score
  *
- * plan.h holds the images and one mask of sites a mode; an empty mask is adaptation
- * off. The emulator counts an instruction as a fixed number of cycles.
+ * plan.h holds the images and the modes. The emulator counts an instruction as a fixed number of cycles.
  */
 #include <string.h>
 
 #include "model.h"
 #include "refold/refold.h"
+
+/* FORGE at some sites; none is adaptation off. */
+typedef struct mode {
+    uint8_t gate;
+    uint8_t sites[REFOLD_SITE_MASK_BYTES];
+} mode;
 
 #include "plan.h"
 
@@ -91,14 +96,15 @@ static void run_image(refold_ctx *ctx, const void *image)
     say("\n");
 }
 
-static void run_mode(refold_ctx *ctx, const uint8_t *sites)
+static void run_mode(refold_ctx *ctx, const mode *chosen)
 {
     static const uint8_t none[REFOLD_SITE_MASK_BYTES];
     refold_adapt_config config;
 
     refold_adapt_defaults(&refold_model_data, &config);
-    memcpy(config.sites, sites, sizeof config.sites);
-    if (memcmp(sites, none, sizeof none) == 0)
+    config.gate = chosen->gate;
+    memcpy(config.sites, chosen->sites, sizeof config.sites);
+    if (memcmp(chosen->sites, none, sizeof none) == 0)
         config.method = REFOLD_METHOD_OFF;
     refold_adapt_reset(ctx);
     if (refold_adapt_set(ctx, &config) < 0)
@@ -116,6 +122,6 @@ int main(void)
     refold_set_clock(ctx, now);
     refold_set_trace(ctx, end_layer, NULL);
     for (int i = 0; i < MODES; i++)
-        run_mode(ctx, modes[i]);
+        run_mode(ctx, &modes[i]);
     return leave("", 0);
 }

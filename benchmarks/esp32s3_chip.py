@@ -6,9 +6,10 @@
 The board esp32s3-qemu's compiler and emulator are used (see docs/boards.md). Random
 calls of every SIMD kernel must write what the portable kernels do, and the artefact's
 golden images must give the host model's logits and scores, with adaptation off, at
-all sites and at three. Then every layer's executed instructions are shown, the
-recomputation of FORGE's tables included: the emulator runs with ``-icount``, in which
-CCOUNT advances by the same time for each instruction, whatever it is.
+all sites and at three; there both with the gate, which stays closed on such few clean
+images, and without it, when a table is made after every image. Then every layer's
+executed instructions are shown, and what each part of FORGE adds: the emulator runs
+with ``-icount``, in which CCOUNT advances by the same time for each instruction.
 
 Exits 1 where a result differs or a bound is missed.
 """
@@ -25,7 +26,7 @@ from typing import Any, Final
 
 import click
 import numpy as np
-from esp32s3_count import spread
+from esp32s3_count import FEW_SITES, spread
 from msgspec import structs
 from numpy.typing import NDArray
 
@@ -55,6 +56,33 @@ BASE_MOST: Final = 5_500_000
 ALL_MOST, FEW_MOST = 0.04, 0.015
 MARKER: Final = "<!-- executed -->\n\n"
 END: Final = "<!-- /executed -->\n"
+
+
+@dataclass(frozen=True)
+class Mode:
+    """FORGE at some sites; adaptation off where there are none.
+
+    Attributes:
+        sites: Their indices.
+        gate: Static tables until the stream has shifted; else recomputed ones.
+    """
+
+    sites: tuple[int, ...] = ()
+    gate: bool = True
+
+    @property
+    def config(self) -> AdaptConfig:
+        """For the host model."""
+        if not self.sites:
+            return AdaptConfig(method="off")
+        return AdaptConfig(sites=self.sites, gate=self.gate)
+
+    @property
+    def title(self) -> str:
+        """Of a column."""
+        if not self.sites:
+            return "off"
+        return f"{len(self.sites)} sites, gate {'closed' if self.gate else 'open'}"
 
 
 @dataclass(frozen=True)
@@ -105,15 +133,17 @@ def site_mask(sites: Sequence[int]) -> bytes:
     return mask.to_bytes(SITE_MASK_BYTES, "little")
 
 
-def plan(images: NDArray[Any], modes: Sequence[Sequence[int]]) -> str:
+def plan(images: NDArray[Any], modes: Sequence[Mode]) -> str:
     """The text of plan.h."""
     rows = "".join(f"{{{_bytes(image.tobytes())}}},\n" for image in images)
-    masks = "".join(f"{{{_bytes(site_mask(sites))}}},\n" for sites in modes)
+    masks = "".join(
+        f"{{{mode.gate:d}, {{{_bytes(site_mask(mode.sites))}}}}},\n" for mode in modes
+    )
     return (
         f"#define IMAGES {len(images)}\n#define MODES {len(modes)}\n"
         "static REFOLD_ALIGNED const uint8_t "
         f"images[IMAGES][REFOLD_MODEL_INPUT_BYTES] = {{\n{rows}}};\n"
-        f"static const uint8_t modes[MODES][REFOLD_SITE_MASK_BYTES] = {{\n{masks}}};\n"
+        f"static const mode modes[MODES] = {{\n{masks}}};\n"
     )
 
 
@@ -169,12 +199,11 @@ def _image(layers: list[int], outcome: list[int]) -> Image:
 
 
 def differing(
-    graph: QGraph, images: NDArray[Any], sites: Sequence[int], ran: Sequence[Image]
+    graph: QGraph, images: NDArray[Any], mode: Mode, ran: Sequence[Image]
 ) -> int:
     """How many images differ from the host model in any bit."""
     reference = Reference(graph)
-    method = "forge" if sites else "off"
-    reference.configure(AdaptConfig(method=method, sites=tuple(sites)))
+    reference.configure(mode.config)
     wrong = 0
     for image, found in zip(images, ran, strict=True):
         outcome = reference.infer(image)
@@ -194,45 +223,60 @@ def least(ran: Sequence[Image]) -> tuple[int, ...]:
     return tuple(map(min, columns))
 
 
-def render(
-    graph: QGraph, modes: Sequence[Sequence[int]], ran: Sequence[Sequence[int]]
-) -> str:
+def render(graph: QGraph, modes: Sequence[Mode], ran: Sequence[Sequence[int]]) -> str:
     """The tables, as Markdown.
 
     Args:
         graph: The network.
-        modes: Sites of each.
+        modes: As :func:`run_modes` returns them.
         ran: Of each mode, what :func:`least` gives.
     """
     lines = ["| layer | operator | MACs |", "|---|---|--:|"]
-    for sites in modes:
-        lines[0] += f" {_title(sites)} |"
+    for mode in modes:
+        lines[0] += f" {mode.title} |"
         lines[1] += "--:|"
     for layer, *counts in zip(graph.layers, *ran, strict=False):
         op, macs = OPERATORS[type(layer)].kind(layer), layer_macs(layer, graph)
         cells = " | ".join(f"{count:,}" for count in counts)
         lines.append(f"| {layer.name} | {op} | {macs:,} | {cells} |")
     totals = [sum(counts[:-1]) for counts in ran]
-    adapt = " | ".join(f"{counts[-1] / totals[0]:.2%}" for counts in ran[1:])
     added = " | ".join(f"{total / totals[0] - 1:.2%}" for total in totals[1:])
     lines.append(f"| all | | | {' | '.join(f'{total:,}' for total in totals)} |")
     lines.append(f"| added | | | | {added} |")
-    lines.append(f"| of it update, score and tables | | | | {adapt} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join((*lines, "", *parts(modes, ran))) + "\n"
 
 
-def _title(sites: Sequence[int]) -> str:
-    return f"FORGE, {len(sites)} sites" if sites else "off"
+def parts(modes: Sequence[Mode], ran: Sequence[Sequence[int]]) -> Iterator[str]:
+    """What each part of FORGE adds to the network without it."""
+    if len(modes) == 1:
+        return
+    sites = " | ".join(f"{len(mode.sites)} sites" for mode in modes[1:3])
+    yield f"| part of FORGE | {sites} |"
+    yield "|---|--:|--:|"
+    off, *closed_then_open = (np.array([sum(c[:-1]), c[-1]]) for c in ran)
+    closed, opened = closed_then_open[:2], closed_then_open[2:]
+    rows = {
+        "sums, in the kernels": [c[0] - off[0] - c[1] for c in closed],
+        "update, score and window": [c[1] for c in closed],
+        "together, while the gate is closed": [c[0] - off[0] for c in closed],
+        "tables, while it is open": [
+            o[0] - c[0] for c, o in zip(closed, opened, strict=True)
+        ],
+        "together": [o[0] - off[0] for o in opened],
+    }
+    for name, found in rows.items():
+        yield f"| {name} | {' | '.join(f'{x / off[0]:.2%}' for x in found)} |"
 
 
-def missed(ran: Sequence[Sequence[int]]) -> Iterator[str]:
+def missed(modes: Sequence[Mode], ran: Sequence[Sequence[int]]) -> Iterator[str]:
     """The bounds that ResNet-20 misses."""
-    off, everywhere, few = (sum(counts[:-1]) for counts in ran)
+    off, *adapting = (sum(counts[:-1]) for counts in ran)
     if off > BASE_MOST:
         yield f"off: {off:,} instructions, bound {BASE_MOST:,}"
-    for name, found, most in (("all", everywhere, ALL_MOST), ("few", few, FEW_MOST)):
+    for mode, found in zip(modes[1:], adapting, strict=True):
+        most = FEW_MOST if len(mode.sites) == FEW_SITES else ALL_MOST
         if found > (1 + most) * off:
-            yield f"FORGE, {name} sites: {found / off - 1:.2%} more, bound {most:.1%}"
+            yield f"{mode.title}: {found / off - 1:.2%} more, bound {most:.1%}"
 
 
 def check_cases(target: Board, cases: int) -> str:
@@ -286,22 +330,27 @@ def run(
     click.echo(f"random calls: {said}")
     complaints = [] if said == f"agree: {cases}" else [f"random calls: {said}"]
     graph = load_artefact(artefact).qgraph
-    modes, images, parts = run_modes(target, artefact)
-    for sites, part in zip(modes, parts, strict=True):
-        wrong = differing(graph, images, sites, part)
-        click.echo(f"{_title(sites)}: {wrong} of {len(images)} images differ")
-        complaints += [f"{_title(sites)}: {wrong} images differ"] if wrong else []
-    counts = [least(part) for part in parts]
+    modes, images, ran = run_modes(target, artefact)
+    for mode, found in zip(modes, ran, strict=True):
+        wrong = differing(graph, images, mode, found)
+        click.echo(f"{mode.title}: {wrong} of {len(images)} images differ")
+        complaints += [f"{mode.title}: {wrong} images differ"] if wrong else []
+    counts = [least(found) for found in ran]
     show(render(graph, modes, counts), markdown)
-    return [*complaints, *(missed(counts) if bounds else ())]
+    return [*complaints, *(missed(modes, counts) if bounds else ())]
 
 
 def run_modes(
     target: Board, artefact: Path
-) -> tuple[tuple[tuple[int, ...], ...], NDArray[Any], list[list[Image]]]:
-    """Run the golden images: sites of each mode, the images, what each mode gave."""
+) -> tuple[tuple[Mode, ...], NDArray[Any], list[list[Image]]]:
+    """Run the golden images: the modes, the images, and what each mode gave.
+
+    The modes are: off; all sites and few with the gate; the same without it.
+    """
     everywhere = tuple(range(len(load_artefact(artefact).qgraph.sites)))
-    modes = ((), everywhere, spread(len(everywhere))) if everywhere else ((),)
+    places = (everywhere, spread(len(everywhere))) if everywhere else ()
+    adapting = (Mode(sites, gate) for gate in (True, False) for sites in places)
+    modes = (Mode(), *adapting)
     images = np.load(artefact / GOLDEN)[GOLDEN_INPUT]
     with tempfile.TemporaryDirectory() as folder:
         program = build(artefact, target, plan(images, modes), Path(folder))

@@ -82,7 +82,7 @@ def test_digits_run(board: Board, digits: Artefact) -> None:
 
 
 def test_resnet20(board: Board, shared: Path, tmp_path: Path) -> None:
-    """Whole ResNet-20: the host model's bits, in at most 5.5 M instructions."""
+    """Whole ResNet-20: the host model's bits, in 5.5 M instructions; three sites add 1.5 %."""
     data = f"npz:{shared / 'data/cifar10c_sev5_1000.npz'}"
     artefact = compile_model(
         shared / "models/resnet20_cifar10_forge.onnx",
@@ -94,7 +94,8 @@ def test_resnet20(board: Board, shared: Path, tmp_path: Path) -> None:
     )
     target = esp32s3_chip.board(None, None)
     modes, images, parts = esp32s3_chip.run_modes(target, artefact.path)
-    for sites, part in zip(modes, parts, strict=True):
-        assert 0 == esp32s3_chip.differing(artefact.qgraph, images, sites, part)
-    off = esp32s3_chip.least(parts[0])
-    assert 5_000_000 < sum(off[:-1]) <= 5_500_000
+    for mode, part in zip(modes, parts, strict=True):
+        assert 0 == esp32s3_chip.differing(artefact.qgraph, images, mode, part)
+    off, _, few, _, few_open = (sum(esp32s3_chip.least(part)[:-1]) for part in parts)
+    assert 5_000_000 < off <= 5_500_000
+    assert few < few_open <= 1.015 * off
