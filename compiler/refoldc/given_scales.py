@@ -43,7 +43,7 @@ def activation_quant(
     >>> activation_quant(np.array(0.5), np.array(128, np.uint8))
     Quant(scale=0.5, zero_point=0)
     """
-    if scale is None or scale.size != 1 or not float(scale.reshape(())) > 0:
+    if scale is None or scale.size != 1 or not 0 < float(scale.reshape(())) < np.inf:
         return None
     zero = np.zeros((), np.uint8) if zero_point is None else zero_point
     if zero.size != 1 or zero.dtype not in (np.int8, np.uint8):
@@ -55,6 +55,6 @@ def activation_quant(
 def weight_scale(scale: NDArray[Any], zero_point: NDArray[Any] | None) -> F64 | None:
     """Of symmetric int8 weights, one number or one a channel; else None."""
     symmetric = zero_point is not None and zero_point.dtype == np.int8
-    if not symmetric or np.any(zero_point) or not (np.ravel(scale) > 0).all():
-        return None
-    return np.ravel(scale).astype(np.float64)
+    scales = np.ravel(scale).astype(np.float64)
+    usable = bool(((scales > 0) & np.isfinite(scales)).all())
+    return scales if symmetric and not np.any(zero_point) and usable else None

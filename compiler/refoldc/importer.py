@@ -6,6 +6,7 @@ computed on the way, never taken from ONNX shape inference.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,6 +101,7 @@ def try_import(model: onnx.ModelProto) -> Attempt:
         batch, inputs = read_inputs(graph)
     except RefoldcError as problem:
         raise type(problem)(f"{problem}{_never_compiled(graph)}") from None
+    _check_names(graph)
     initializers = _initializers(graph)
     known = {*initializers, *(value.name for value in inputs)}
     nodes = _live(_in_order(graph, known), graph)
@@ -165,6 +167,18 @@ def _initializers(graph: onnx.GraphProto) -> dict[str, NDArray[Any]]:
             reason = str(error).splitlines()[0]
             raise BadModel(f"tensor '{tensor.name}' is malformed: {reason}") from None
     return arrays
+
+
+def _check_names(graph: onnx.GraphProto) -> None:
+    """Each input and weight has a name of its own; runtimes disagree otherwise."""
+    tensors = (*graph.input, *graph.initializer)
+    counts = Counter(tensor.name for tensor in tensors)
+    for name, count in counts.items():
+        if count > 1:
+            raise BadModel(
+                f"{count} inputs or weights are called '{name}': the model contradicts "
+                "itself, export it again"
+            )
 
 
 def _never_compiled(graph: onnx.GraphProto) -> str:

@@ -52,7 +52,7 @@ def load_onnx(path: Path, shapes: Sequence[str] = ()) -> onnx.ModelProto:
     model = _parse(_read(path), path)
     _load_external_data(model, path)
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        model = _inlined(model, path)
     _normalise_domains(model)
     _check_versions(model, path)
     _forget_ir_version(model)
@@ -124,6 +124,18 @@ def _load_external_data(model: onnx.ModelProto, path: Path) -> None:
         raise BadModel(
             f"{path} keeps weights in another file, which cannot be read: {error}; "
             "keep that file beside the model, under the name it was exported with"
+        ) from None
+
+
+def _inlined(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    """Without local functions, those of another opset converted to the model's."""
+    try:
+        return onnx.inliner.inline_local_functions(model, convert_version=True)
+    except (RuntimeError, onnx.checker.ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadModel(
+            f"{path} has local functions that cannot be inlined: {reason}; export it "
+            "again without them"
         ) from None
 
 

@@ -46,6 +46,7 @@ class Limits:
         flash_bytes: For weights and tables.
         packed: Its builds contain the weights a second time, for SIMD kernels.
         link_images: Images that its link must hold; 0 where nothing limits it.
+        others: What else the message may recommend, the smallest first.
     """
 
     board: str
@@ -53,6 +54,21 @@ class Limits:
     flash_bytes: int | None = None
     packed: bool = False
     link_images: int = 0
+    others: tuple[Limits, ...] = ()
+
+    def holds(self, memory: Memory) -> bool:
+        """Whether a model fits."""
+        return self.lacking_ram(memory) <= 0 and self.lacking_flash(memory) <= 0
+
+    def lacking_ram(self, memory: Memory) -> int:
+        """Bytes of RAM that a model needs beyond what there is; negative: spare."""
+        needed = memory.arena_bytes + memory.link_bytes(self.link_images)
+        return 0 if self.ram_bytes is None else needed - self.ram_bytes
+
+    def lacking_flash(self, memory: Memory) -> int:
+        """Bytes of flash that a model needs beyond what there is; negative: spare."""
+        constants = memory.constants(packed=self.packed)
+        return 0 if self.flash_bytes is None else constants - self.flash_bytes
 
 
 @dataclass(frozen=True)
@@ -198,22 +214,22 @@ def check_fits(plan: Plan, memory: Memory, limits: Limits) -> None:
     Raises:
         DoesNotFit: With the bytes needed and available, and a remedy.
     """
-    ram, flash = limits.ram_bytes, limits.flash_bytes
-    needed = memory.arena_bytes + memory.link_bytes(limits.link_images)
-    constants = memory.constants(packed=limits.packed)
-    if ram is not None and needed > ram:
+    lacking = limits.lacking_ram(memory)
+    if lacking > 0:
+        link = memory.link_bytes(limits.link_images)
         raise DoesNotFit(
-            f"the model needs {needed} bytes of RAM on board {limits.board}, which has "
-            f"{ram}: {plan.live_bytes} of them are the tensors alive at layer "
-            f"{plan.peak_layer}, {memory.adapt_state_bytes} adaptation "
-            f"state{listed(memory)}. "
-            f"{ram_remedy(memory, needed, ram)}"
+            f"the model needs {memory.arena_bytes + link} bytes of RAM on board "
+            f"{limits.board}, which has {limits.ram_bytes}: {plan.live_bytes} of them "
+            f"are the tensors alive at layer {plan.peak_layer}, "
+            f"{memory.adapt_state_bytes} adaptation state{listed(memory)}, {link} the "
+            f"link's images and results. {ram_remedy(memory, limits, lacking)}"
         )
-    if flash is not None and constants > flash:
+    if limits.lacking_flash(memory) > 0:
         raise DoesNotFit(
-            f"the model's weights and tables are {constants} bytes, board "
-            f"{limits.board} has {flash} bytes of flash for them: use a narrower model "
-            "or a board with more flash"
+            f"the model's weights and tables are "
+            f"{memory.constants(packed=limits.packed)} bytes, board {limits.board} has "
+            f"{limits.flash_bytes} bytes of flash for them: use a narrower model or "
+            f"{another_board(memory, limits) or 'a board with more flash'}"
         )
 
 
@@ -228,11 +244,18 @@ def listed(memory: Memory) -> str:
     return f" ({', '.join(parts)})"
 
 
-def ram_remedy(memory: Memory, needed: int, ram: int) -> str:
-    """What would bring the ``needed`` bytes under ``ram``."""
-    if needed - memory.adapt_state_bytes <= ram:
+def ram_remedy(memory: Memory, limits: Limits, lacking: int) -> str:
+    """What would save the ``lacking`` bytes."""
+    if lacking <= memory.adapt_state_bytes:
         return "It fits without adaptation: compile with --adapt none"
+    board = another_board(memory, limits) or "a board with more memory"
     return (
-        f"It fits with {needed - ram} bytes less: use a smaller input or fewer "
-        "channels at that layer, or a board with more memory"
+        f"It fits with {lacking} bytes less: use a smaller input or fewer channels at "
+        f"that layer, or {board}"
     )
+
+
+def another_board(memory: Memory, limits: Limits) -> str | None:
+    """The smallest of the others that holds the model, for a message."""
+    fitting = (other for other in limits.others if other.holds(memory))
+    return next((f"board {other.board}, which holds it" for other in fitting), None)

@@ -8,7 +8,7 @@ PSRAM where the board has it, and weights stay in flash.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from refoldc.cost import layer_macs
@@ -17,7 +17,7 @@ from refoldc.memory import Limits, Memory, check_fits, measure, packed_bytes
 from refoldc.plan import plan
 from refoldc.search import plan_search
 
-from refold.boards import Board
+from refold.boards import Board, list_boards
 
 SIMD_CHIPS = ("esp32s3",)
 """Chips whose builds contain the packed weights."""
@@ -50,7 +50,15 @@ class Placement:
 
 
 def board_limits(board: Board) -> Limits:
-    """What a board offers to a model; the arena lies in one memory."""
+    """What a board offers to a model, and what others of its chip would."""
+    others = (_limits(b) for b in list_boards() if b.chip == board.chip)
+    limited = (o for o in others if o.ram_bytes is not None and o.board != board.id)
+    ordered = sorted(limited, key=lambda o: (o.ram_bytes or 0, o.flash_bytes or 0))
+    return replace(_limits(board), others=tuple(ordered))
+
+
+def _limits(board: Board) -> Limits:
+    """What one board offers; the arena lies in one memory."""
     memory = board.memory
     flash = memory.flash_bytes
     sizes = [s for s in (free_sram(board), memory.psram_bytes) if s is not None]

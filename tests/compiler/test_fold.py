@@ -201,3 +201,25 @@ def test_the_last_convolution_is_no_site() -> None:
     graph = folded(b.model(b.op("GlobalAveragePool", classes)))
     assert [True, False] == [conv.estimate for conv in convs(graph)]
     assert isinstance(graph.nodes[-1], Pool)
+
+
+@pytest.mark.parametrize("kind", ["Identity", "Dropout"])
+def test_targets_stay_exact_through_what_computes_nothing(kind: str) -> None:
+    """Before and behind the BatchNormalization, and before its activation."""
+    b = ModelBuilder((4, 6, 6))
+    norm = b.batch_norm(b.op(kind, b.conv("x", 8)))
+    model = b.model(b.conv(b.op("Relu", b.op(kind, norm)), 2, 1))
+    layer = convs(folded(model))[0]
+    want = parameters(model, norm)
+    assert "exact" == shape_of(layer).origin
+    np.testing.assert_array_equal(want["beta"].astype(np.float64), shape_of(layer).beta)
+    assert Bounds(0.0) == layer.bounds
+
+
+def test_targets_stay_exact_through_a_dropout_that_names_its_mask() -> None:
+    """Old exporters name the mask, which nothing reads; that is no training."""
+    b = ModelBuilder((4, 6, 6), opset=11)
+    dropped = b.op("Dropout", b.conv("x", 8))
+    b.nodes[-1].output.append("mask")
+    layer = convs(folded(b.model(b.conv(b.batch_norm(dropped), 2, 1))))[0]
+    assert "exact" == shape_of(layer).origin

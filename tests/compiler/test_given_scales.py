@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 from agreement import check
 from models import ModelBuilder
 from numpy.typing import NDArray
 
-from refoldc.given_scales import without_pairs
+from refoldc.given_scales import activation_quant, weight_scale, without_pairs
 from refoldc.ir import QConv, QDense, QLayer, Quant
 
 INPUT, INNER, OUTPUT = Quant(0.03, -7), Quant(0.05, -128), Quant(0.04, 3)
@@ -22,6 +23,14 @@ def pair(b: ModelBuilder, x: str, quant: Quant, *, unsigned: bool = False) -> st
     scale = b.const(np.float32(quant.scale))
     zero = b.const(np.array(quant.zero_point + shift, kind))
     return b.op("DequantizeLinear", b.op("QuantizeLinear", x, scale, zero), scale, zero)
+
+
+@pytest.mark.parametrize("scale", [-0.1, 0.0, np.nan, np.inf])
+def test_scales_that_mean_nothing_are_not_taken_over(scale: float) -> None:
+    """Of activations and of weights: refold chooses its own."""
+    found = np.float32(scale).reshape(1)
+    assert activation_quant(found, np.int8([0])) is None
+    assert weight_scale(np.float32([0.1, scale]), np.int8([0, 0])) is None
 
 
 def weights(

@@ -283,6 +283,17 @@ def _bomb(kind: str) -> Build:
     return build
 
 
+def _repeated(kind: str) -> Build:
+    """A tensor of 8 million million elements: copies of one pixel."""
+    shape = [1, 1, 10**6, 10**6]
+
+    def build(b: ModelBuilder) -> str:
+        pixel = b.op("GlobalAveragePool", b.conv("x", 8, 1))
+        return b.op(kind, pixel, b.const(shape, np.int64), name=f"{kind.lower()}1")
+
+    return build
+
+
 BAD: dict[str, tuple[Build, type[RefoldcError], str]] = {
     "operator": (
         _unknown,
@@ -385,6 +396,8 @@ BAD: dict[str, tuple[Build, type[RefoldcError], str]] = {
     "alpha NaN": (_scaled(alpha=np.nan), BadModel, "become NaN or infinite"),
     "beta infinite": (_scaled(beta=np.inf), BadModel, "become NaN or infinite"),
     "bias overflow": (_bias_overflow, BadModel, "become NaN or infinite"),
+    "Tile": (_repeated("Tile"), UnsupportedOp, "tile1.* elements exceeds"),
+    "Expand": (_repeated("Expand"), UnsupportedOp, "expand1.* elements exceeds"),
     "empty limit": (_empty_limit, BadModel, r"min limit has shape \[0\]"),
     "Concat bomb": (_bomb("Concat"), BadModel, "constants computed up to here"),
     "Gather bomb": (_bomb("Gather"), BadModel, "constants computed up to here"),
@@ -468,6 +481,16 @@ def test_names_fit_a_zip_archive() -> None:
     names = [node.name for node in import_proto(model, "net").nodes]
     assert ["a_b", "a_c"] == names[:2]
     assert len(names[2]) <= 1000
+
+
+@pytest.mark.parametrize("kind", ["input", "initializer"])
+def test_two_of_one_name(kind: str) -> None:
+    """Two inputs or weights of one name are refused: which is meant is anyone's."""
+    model = small_classifier()
+    tensors = getattr(model.graph, kind)
+    tensors.append(tensors[0])
+    with pytest.raises(BadModel, match=f"2 inputs or weights .*'{tensors[0].name}'"):
+        import_proto(model, "net")
 
 
 def test_produced_twice() -> None:

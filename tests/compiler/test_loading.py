@@ -147,15 +147,29 @@ def test_domain_spelled_out(tmp_path: Path) -> None:
     assert verify_import(loaded, import_model(path)) <= TOLERANCE
 
 
-def test_local_functions_are_inlined(tmp_path: Path) -> None:
-    """A function that the model defines itself is replaced by its body."""
+def with_function(body: onnx.NodeProto, folder: Path, *, opset: int = 17) -> Path:
+    """A model of opset 17 that calls a local function of one node."""
     b = ModelBuilder((1, 4, 4))
     model = b.model(b.op("Halve", "x", domain="local"))
-    opset = helper.make_opsetid("", 17)
-    body = helper.make_node("Relu", ["a"], ["b"])
-    function = helper.make_function("local", "Halve", ["a"], ["b"], [body], [opset])
+    local = helper.make_opsetid("local", 1)
+    uses = [helper.make_opsetid("", opset), local]
+    function = helper.make_function("local", "Halve", ["a"], ["b"], [body], uses)
     model.functions.append(function)
-    model.opset_import.append(helper.make_opsetid("local", 1))
-    path = tmp_path / "model.onnx"
+    model.opset_import.append(local)
+    path = folder / "model.onnx"
     onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+def test_local_functions_are_inlined(opset: int, tmp_path: Path) -> None:
+    """A function of the model is replaced by its body, brought to its opset."""
+    path = with_function(helper.make_node("Relu", ["a"], ["b"]), tmp_path, opset=opset)
     assert ["Relu"] == [node.op_type for node in load_onnx(path).graph.node]
+
+
+def test_a_function_that_calls_itself(tmp_path: Path) -> None:
+    """It cannot be inlined, and the message says why."""
+    body = helper.make_node("Halve", ["a"], ["b"], domain="local")
+    with pytest.raises(BadModel, match="cannot be inlined: Cycle"):
+        load_onnx(with_function(body, tmp_path))

@@ -199,6 +199,8 @@ MEMORY = Memory(
     link_image_bytes=100,
 )
 
+SMALL, LARGE = Limits("small", 4999, 7000), Limits("large", 5000, 7000)
+
 
 def test_what_fits_passes() -> None:
     """Exactly as much as there is, or no limit at all."""
@@ -215,6 +217,12 @@ def test_what_fits_passes() -> None:
         ),
         (Limits("tiny", 4000), "fits without adaptation: compile with --adapt none"),
         (Limits("tiny", 3999), "fits with 1001 bytes less"),
+        (
+            Limits("tiny", 3000, link_images=2, others=(SMALL, LARGE)),
+            "408 the link's images and results.*or board large, which holds it",
+        ),
+        (Limits("tiny", 3000, others=(SMALL,)), "or a board with more memory"),
+        (Limits("tiny", None, 10, others=(LARGE,)), "or board large, which holds it"),
         (Limits("tiny", None, 6999), "7000 bytes, board tiny has 6999 bytes of flash"),
         (Limits("tiny", None, 7599, packed=True), "tables are 7600 bytes, board tiny"),
         (Limits("tiny", 5507, link_images=3), "needs 5508 bytes of RAM on board tiny"),

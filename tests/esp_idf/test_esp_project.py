@@ -27,7 +27,7 @@ from refold.esp_project import (
     render_partitions,
     render_sdkconfig,
 )
-from refold.placement import Placement, place
+from refold.placement import Placement, board_limits, place
 
 BOARD = load_board("esp32s3-devkitc-1")
 N8R8 = load_board("esp32s3-devkitc-1-n8r8")
@@ -120,6 +120,19 @@ def test_what_does_not_fit_is_told_with_numbers(
     """What the system takes is taken off first."""
     with pytest.raises(DoesNotFit, match=message):
         place(graph, board_with(**sizes))
+
+
+def test_another_board_is_named(graph: QGraph) -> None:
+    """The smallest of the chip's boards that holds the model, not the largest."""
+    small = msgspec.structs.replace(board_with(sram_bytes=10000), id="small")
+    with pytest.raises(DoesNotFit, match="or board esp32s3-devkitc-1, which holds it"):
+        place(graph, small)
+
+
+def test_the_other_boards_of_the_chip_are_ordered_by_memory() -> None:
+    """Without itself, and without those whose memory is not known."""
+    others = [other.board for other in board_limits(BOARD).others]
+    assert [USB.id, N8R8.id] == others
 
 
 def test_the_packed_weights_count(graph: QGraph) -> None:

@@ -25,7 +25,7 @@ def import_identity(builder: Builder, node: OnnxNode) -> None:
 def import_dropout(builder: Builder, node: OnnxNode) -> None:
     """Nothing, in inference."""
     training = builder.constant(node, 2, "training_mode")
-    if any(node.outputs[1:]) or (training is not None and training.any()):
+    if training is not None and training.any():
         raise node.refuse(
             "is in training mode", "call model.eval() before exporting the model"
         )

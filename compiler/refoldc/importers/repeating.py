@@ -9,6 +9,7 @@ from refoldc.importers.builder import Builder
 from refoldc.importers.registry import operator
 from refoldc.importers.values import OnnxNode, Value
 from refoldc.ir import I64
+from refoldc.verify import check_sizes
 
 
 @operator("Expand")
@@ -26,6 +27,7 @@ def import_expand(builder: Builder, node: OnnxNode) -> None:
         ) from None
     if len(shape) == places.ndim and shape[0] in (1, builder.batch):
         shape = (1, *shape[1:])
+    check_sizes(node.where, (), shape)
     _seen(builder, node, value, np.broadcast_to(places, shape))
 
 
@@ -36,6 +38,8 @@ def import_tile(builder: Builder, node: OnnxNode) -> None:
     repeats = _list(builder, node, "repeats")
     if len(repeats) != len(value.dims) + 1 or min(repeats) < 1:
         raise BadModel(f"{node.where}: repeats {repeats} for {['N', *value.dims]}")
+    dims = zip((1, *value.dims), repeats, strict=True)
+    check_sizes(node.where, (), tuple(n * many for n, many in dims))
     _seen(builder, node, value, np.tile(value.places()[np.newaxis], repeats))
 
 
