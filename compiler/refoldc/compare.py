@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -117,15 +118,15 @@ class _Totals:
 
 
 def decibel(signal: float, noise: float) -> float:
-    """Ratio of two energies, within +-``MOST_DB``; 0 where both are nothing.
+    """Ratio of two energies, within +-``MOST_DB``.
 
-    >>> decibel(100.0, 1.0), decibel(1.0, 0.0)
-    (20.0, 99.0)
+    >>> decibel(100.0, 1.0), decibel(1.0, 0.0), decibel(0.0, 1.0)
+    (20.0, 99.0, -99.0)
     """
     if noise == 0:
         return MOST_DB
-    ratio = 10 * np.log10(max(signal, 1e-300) / noise)
-    return float(np.clip(np.round(ratio, 2), -MOST_DB, MOST_DB))
+    ratio = 10 * (math.log10(max(signal, 1e-300)) - math.log10(noise))
+    return max(-MOST_DB, min(MOST_DB, round(ratio, 2)))
 
 
 @dataclass(frozen=True, eq=False)

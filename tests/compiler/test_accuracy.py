@@ -34,6 +34,7 @@ def test_ratios() -> None:
     assert 20.0 == decibel(100.0, 1.0)
     assert 99.0 == decibel(1.0, 0.0)
     assert -99.0 == decibel(0.0, 1.0)
+    assert 99.0 == decibel(1.0, 5e-324), "nor does the quotient overflow"
 
 
 def test_a_layer_by_hand() -> None:
