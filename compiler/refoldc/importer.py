@@ -158,6 +158,11 @@ _MALFORMED = (onnx.checker.ValidationError, ValueError, TypeError, KeyError)
 
 
 def _initializers(graph: onnx.GraphProto) -> dict[str, NDArray[Any]]:
+    for sparse in graph.sparse_initializer:
+        raise UnsupportedOp(
+            f"tensor '{sparse.values.name}' is sparse; refold reads dense weights: "
+            "export the model without sparse initializers"
+        )
     arrays = {}
     for tensor in graph.initializer:
         try:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from models import ModelBuilder, small_classifier
+from onnx import TensorProto, helper
 
 from refoldc.errors import BadModel, RefoldcError, UnsupportedOp
 from refoldc.fold import fold
@@ -490,6 +491,18 @@ def test_two_of_one_name(kind: str) -> None:
     tensors = getattr(model.graph, kind)
     tensors.append(tensors[0])
     with pytest.raises(BadModel, match=f"2 inputs or weights .*'{tensors[0].name}'"):
+        import_proto(model, "net")
+
+
+def test_sparse_weights() -> None:
+    """Those are refused as such, not called missing."""
+    model = small_classifier()
+    dense = model.graph.initializer.pop(0)
+    places = helper.make_tensor("places", TensorProto.INT64, [1], [0])
+    one = helper.make_tensor(dense.name, TensorProto.FLOAT, [1], [1.0])
+    sparse = helper.make_sparse_tensor(one, places, dense.dims)
+    model.graph.sparse_initializer.append(sparse)
+    with pytest.raises(UnsupportedOp, match=f"'{dense.name}' is sparse"):
         import_proto(model, "net")
 
 
