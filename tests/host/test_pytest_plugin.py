@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from collections.abc import Callable
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 import junitparser
@@ -14,8 +15,11 @@ from small_model import make_images, write_data, write_model
 
 from refoldc.pipeline import compile_model
 
+from refold.boards import load_board
+from refold.build import build
 from refold.errors import InfraError, UserError
 from refold.pool import Place, places, take
+from refold.process import spawn
 
 INSTALLED = any(
     point.value == "refold.pytest_plugin"
@@ -156,27 +160,40 @@ MEETS_THE_OTHER = """
     import pytest
 
     @pytest.mark.parametrize("number", range(2))
-    def test_it(number, refold_board):
-        here = Path({folder!r})
-        (here / f"{{number}}-{{refold_board.port}}").touch()
-        until = time.monotonic() + 60
-        while len(met := {{p.name for p in here.iterdir()}}) < 2:
-            assert time.monotonic() < until
+    def test_it(number, refold_board, refold_run):
+        here, port = Path({folder!r}), refold_board.port.replace("/", "_")
+        (here / f"{{number}}{{port}}").touch()
+        until = time.monotonic() + 120
+        while len(met := {{p.name[1:] for p in here.iterdir()}}) < 2:
+            assert time.monotonic() < until, met
             time.sleep(0.01)
-        assert {{"a", "b"}} == {{name[2:] for name in met}}
+        result = refold_run({data!r}, corruptions="fog", adapt="off", check=False)
+        assert refold_board.port == result.board.port
 """
 
 
 def test_parallel_workers_take_different_boards(
-    run_tests: Callable[..., Outcome], tmp_path: Path
+    artefact: Path, run_tests: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    """Two tests that wait for each other, each with a board of its own."""
+    """Two virtual boards, two tests that wait for each other, each with its own."""
     (tmp_path / "met").mkdir()
-    done = run_tests(
-        MEETS_THE_OTHER.format(folder=str(tmp_path / "met")),
-        *("-p", "xdist", "-n", "2", "--refold-port", "a", "--refold-port", "b"),
-    )
+    firmware = str(build(artefact, load_board("native")).executable)
+    data = f"npz:{artefact.parent / 'data.npz'}"
+    with spawn([firmware, "--pty"]) as one, spawn([firmware, "--pty"]) as two:
+        done = run_tests(
+            MEETS_THE_OTHER.format(folder=str(tmp_path / "met"), data=data),
+            *("-p", "xdist", "-n", "2", "--refold-artefact", str(artefact)),
+            *("--refold-port", one, "--refold-port", two),
+            apart=True,
+        )
     done.assert_outcomes(passed=2)
+
+
+def test_pytest_finds_the_plugin(repo_root: Path) -> None:
+    """The entry point names this module."""
+    project = tomllib.loads((repo_root / "pyproject.toml").read_text())["project"]
+    named = project["entry-points"]["pytest11"]["refold"]
+    assert {"refold_board", "refold_run"} < set(dir(import_module(named)))
 
 
 # --- the pool ----------------------------------------------------------------
