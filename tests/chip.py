@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,41 +26,18 @@ from typing import BinaryIO, Literal, Self
 import pytest
 from virtual_device import VirtualDevice
 
+from refold.errors import UserError
+from refold.fault_proxy import Bridge
+from refold.faults import Disturbance, Fault
+from refold.wire import open_wire, socket_wire
+
 START_S = 20.0
 QUIET_S = 0.3
 """A host that says nothing for so long has come to listen."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What happens once on a connection.
-
-    Attributes:
-        kind: ``drop`` loses ``count`` bytes, ``corrupt`` turns a bit in each of them,
-            ``delay`` holds the line for ``seconds``, ``disconnect`` ends it.
-        towards: Whose bytes count.
-        at: Number of the first byte.
-    """
-
-    kind: Literal["drop", "corrupt", "delay", "disconnect"]
-    towards: Literal["chip", "host"]
-    at: int
-    count: int = 1
-    seconds: float = 0.0
-
-    def on(self, position: int, data: bytes) -> bytes:
-        """Return what arrives of ``data``, whose first byte is number ``position``."""
-        first, end = self.at - position, self.at + self.count - position
-        if end <= 0 or first >= len(data):
-            return data
-        first = max(first, 0)
-        if self.kind == "disconnect":
-            raise ConnectionResetError
-        if self.kind == "delay":
-            time.sleep(self.seconds)
-            return data
-        lost = b"" if self.kind == "drop" else bytes(b ^ 4 for b in data[first:end])
-        return data[:first] + lost + data[end:]
+Disturbed = tuple[Literal["chip", "host"], Fault]
+"""Whose bytes have a fault, and which."""
 
 
 @dataclass
@@ -80,8 +57,8 @@ class Chip:
 
     bootloader_port: str
     firmware: VirtualDevice | None = None
-    faults: Sequence[Fault] = ()
-    always: Fault | None = None
+    faults: Sequence[Disturbed] = ()
+    always: Disturbed | None = None
     fastest: int = 10**7
     awake_after: int = 0
     boot_log: bytes = b""
@@ -116,16 +93,16 @@ class Chip:
                 self._start(self._serve, self._listener.accept()[0])
 
     def _serve(self, host: socket.socket) -> None:
-        with host, contextlib.suppress(OSError):
+        with host, contextlib.suppress(OSError, UserError):
             first = self._first_word(host)
             if first.startswith(b"\xc0"):
                 number = self.connections
                 self.connections += 1
                 planned = self.faults[number : number + 1] or (self.always,)
-                self._join(host, first, self.bootloader_port, planned[0])
+                self._join(host, self.bootloader_port, planned[0])
             elif first and self.firmware and self.connections >= self.awake_after:
                 port = self.firmware.url.rpartition(":")[2]
-                self._join(host, first, port, None)
+                self._join(host, port, None)
             elif first:
                 while host.recv(4096):
                     pass
@@ -133,56 +110,40 @@ class Chip:
     def _first_word(self, host: socket.socket) -> bytes:
         host.settimeout(QUIET_S)
         try:
-            return host.recv(65536)
+            return host.recv(1, socket.MSG_PEEK)
         except TimeoutError:
             host.sendall(self.boot_log)
         finally:
             host.settimeout(None)
-        return host.recv(65536)
+        return host.recv(1, socket.MSG_PEEK)
 
     def _join(
-        self, host: socket.socket, first: bytes, port: str, fault: Fault | None
+        self, host: socket.socket, port: str, disturbed: Disturbed | None
     ) -> None:
         """Carry bytes both ways until either side ends."""
-        with socket.create_connection(("127.0.0.1", port)) as chip:
-            self._start(_Pump(chip, host, _towards("host", fault)).run)
-            _Pump(host, chip, _towards("chip", fault), self.fastest).run(first)
+        side, *faults = disturbed or ("host",)
+        to_chip = _Line(faults if side == "chip" else (), self.fastest)
+        to_host = Disturbance(faults if side == "host" else ())
+        chip = open_wire(f"socket://127.0.0.1:{port}", baud=115200)
+        Bridge(socket_wire(host), chip, to_chip, to_host).run()
 
 
-def _towards(side: str, fault: Fault | None) -> Fault | None:
-    return fault if fault and fault.towards == side else None
+class _Line(Disturbance):
+    """Towards the chip, where a rate may be too fast."""
 
+    def __init__(self, faults: Iterable[Fault], fastest: int) -> None:
+        super().__init__(faults)
+        self._fastest, self._baud = fastest, 0
 
-@dataclass
-class _Pump:
-    """One direction of a connection; its end is the end of both."""
-
-    source: socket.socket
-    sink: socket.socket
-    fault: Fault | None
-    fastest: int = 10**7
-    baud: int = 0
-
-    def run(self, data: bytes = b"") -> None:
-        position = 0
-        with contextlib.suppress(OSError):
-            data = data or self.source.recv(65536)
-            while data:
-                arriving = self.fault.on(position, data) if self.fault else data
-                arriving = self._at_this_rate(arriving)
-                position += len(data)
-                self.sink.sendall(arriving)
-                data = self.source.recv(65536)
-        for end in (self.source, self.sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+    def carry(self, data: bytes) -> Iterator[bytes]:
+        yield from map(self._at_this_rate, super().carry(data))
 
     def _at_this_rate(self, data: bytes) -> bytes:
         damaged = bytearray(data)
-        if self.baud > self.fastest:
-            damaged[::50] = (b ^ 1 for b in damaged[::50])
+        if self._baud > self._fastest:
+            damaged[::50] = (byte ^ 1 for byte in damaged[::50])
         for rate in CHANGE_BAUD.findall(data):
-            self.baud = int.from_bytes(rate, "little")
+            self._baud = int.from_bytes(rate, "little")
         return bytes(damaged)
 
 

@@ -108,8 +108,9 @@ def sound(writes: Iterable[bytes]) -> list[Message]:
 
 
 def configure(stream: int, sequence: int = 0, **changes: Any) -> bytes:
-    """CONFIGURE with FORGE's defaults, but for ``changes``."""
+    """CONFIGURE with FORGE's defaults, but for ``changes``; what is PACE's is 0."""
     fields: dict[str, Any] = {
+        **dict.fromkeys(FRAMES["configure"].fields, 0),
         "stream": stream,
         "keep_state": 0,
         "method": Method.FORGE,

@@ -28,7 +28,8 @@ CONNECT_S = 5.0
 """Longest wait for a socket to be accepted."""
 _POLL_S = 0.1
 """How often a wire without a wake-up looks whether it is to close."""
-_READ_BYTES = 1 << 16
+_READ_BYTES = 1 << 12
+"""More at once gains nothing, and buffers cut to size scatter the heap."""
 
 
 class Wire(Protocol):
@@ -150,6 +151,11 @@ def _open_socket(url: str) -> Wire:
             f"port {url}: nothing answers there ({error}); start the board or its "
             "bridge, or correct --port"
         ) from None
+    return socket_wire(handle)
+
+
+def socket_wire(handle: socket.socket) -> SelectWire:
+    """Return the wire over a connection, which it owns from now on."""
     handle.setblocking(False)
     handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return SelectWire(handle, handle.recv, handle.send)

@@ -1,17 +1,17 @@
 /*
  * Untrusted bytes against the link, over the stub runtime.
  *
- * LLVMFuzzerTestOneInput is what libFuzzer calls:
- *     clang -fsanitize=fuzzer,address,undefined fuzz_link.c ...
- * With -DFUZZ_MAIN the program drives itself, for a bounded test:
+ * LLVMFuzzerTestOneInput is what libFuzzer calls; benchmarks/fuzz_link.py builds
+ * and runs it. With -DFUZZ_MAIN the program drives itself, for a bounded test:
  *     fuzz_link SEED RUNS
  *
  * An input is a list of steps: a tag byte, a length byte, and so many bytes. The
- * tag chooses whether they reach the link as they are, or as a frame that is
- * sound, so that fuzzing does not end at the CRC.
+ * tag chooses whether they reach the link as they are, as a frame that is sound, so
+ * that fuzzing does not end at the CRC, or as one whose CRC is wrong.
  */
 #define _XOPEN_SOURCE 600
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +26,8 @@
 #define INPUT_BYTES 40
 #define OUTPUTS 530 /* more than one RESULT frame */
 #define STATE_BYTES 48
+#define LAYERS 3
+#define MEMORY_BYTES REFOLD_LINK_BYTES(WINDOW, INPUT_BYTES, OUTPUTS, STATE_BYTES)
 
 typedef struct sink {
     size_t frames;
@@ -37,6 +39,7 @@ static const refold_model model = {
     .output_count = OUTPUTS,
     .site_channels = STATE_BYTES,
     .activation_bytes = 64,
+    .layer_count = LAYERS,
 };
 
 static void require(int condition, const char *what)
@@ -45,6 +48,11 @@ static void require(int condition, const char *what)
         fprintf(stderr, "violated: %s\n", what);
         abort();
     }
+}
+
+static uint32_t ticks(void)
+{
+    return 7;
 }
 
 /* Every write is one whole frame: no zero but the last byte. */
@@ -71,15 +79,49 @@ static void feed(refold_link *link, sink *out, const uint8_t *bytes, size_t coun
     require(images == stub_images(), "feed runs nothing");
 }
 
-static void feed_sound(refold_link *link, sink *out, const uint8_t *body, size_t count)
+/* Feed `body` as a frame whose CRC differs by `error`. */
+static void feed_frame(refold_link *link, sink *out, const uint8_t *body, size_t count,
+                       uint32_t error)
 {
     uint8_t frame[300], encoded[310];
-    uint32_t crc = refold_crc32(0, body, count);
+    uint32_t crc = refold_crc32(0, body, count) ^ error;
 
     memcpy(frame, body, count);
     for (int i = 0; i < 4; i++)
         frame[count + (size_t)i] = (uint8_t)(crc >> 8 * i);
     feed(link, out, encoded, refold_cobs_encode(frame, count + 4, encoded));
+}
+
+/* All that outlives a frame: the link beyond its receiver, its memory, the state. */
+typedef struct snapshot {
+    refold_link link;
+    uint8_t memory[MEMORY_BYTES], state[STATE_BYTES];
+} snapshot;
+
+static void take_snapshot(const refold_link *link, snapshot *taken)
+{
+    memset(taken, 0, sizeof *taken);
+    memcpy(&taken->link, link, sizeof *link);
+    memset(&taken->link, 0, offsetof(refold_link, out));
+    memcpy(taken->memory, link->state, MEMORY_BYTES);
+    refold_adapt_save(link->ctx, taken->state, STATE_BYTES);
+}
+
+/* Without a valid CRC nothing is answered and nothing changes. */
+static void feed_damaged(refold_link *link, sink *out, const uint8_t *body,
+                         size_t count, uint32_t error)
+{
+    static const uint8_t delimiter = 0;
+    static snapshot before, after;
+    uint32_t dropped;
+
+    feed(link, out, &delimiter, 1); /* what came before may have been sound */
+    take_snapshot(link, &before);
+    dropped = link->dropped;
+    feed_frame(link, out, body, count, error);
+    take_snapshot(link, &after);
+    require(link->dropped == dropped + 1, "a damaged frame is counted");
+    require(memcmp(&before, &after, sizeof before) == 0, "a damaged frame is no event");
 }
 
 static void poll_all(refold_link *link)
@@ -96,27 +138,34 @@ static void poll_all(refold_link *link)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t bytes = refold_link_bytes(&model, WINDOW);
     refold_port port = {.chip = "fuzz", .build_hash = "0000000000000000"};
+    uint32_t *layer_ticks = calloc(LAYERS, sizeof *layer_ticks);
     refold_link *link = malloc(sizeof *link);
     sink out = {0};
     refold_ctx *ctx;
-    void *memory;
+    void *memory = NULL;
 
-    require(link != NULL && posix_memalign(&memory, REFOLD_ALIGNMENT, bytes) == 0,
+    require(link != NULL && layer_ticks != NULL &&
+                posix_memalign(&memory, REFOLD_ALIGNMENT, MEMORY_BYTES) == 0,
             "memory");
+    memset(memory, 0, MEMORY_BYTES);
+    port.layer_ticks = layer_ticks;
+    port.ticks = ticks;
     port.write = write_frame;
     port.user = &out;
     refold_init(&ctx, &model, NULL, 0);
-    require(refold_link_init(link, ctx, &model, &port, memory, bytes) == REFOLD_OK,
+    require(refold_link_init(link, ctx, &model, &port, memory, MEMORY_BYTES) ==
+                REFOLD_OK,
             "init");
     while (size >= 2) {
         size_t count = data[1] < size - 2 ? data[1] : size - 2;
 
         if (data[0] % 4 == 0)
             feed(link, &out, data + 2, count);
+        else if (data[0] % 16 == 1)
+            feed_damaged(link, &out, data + 2, count, 1u + data[0]);
         else
-            feed_sound(link, &out, data + 2, count);
+            feed_frame(link, &out, data + 2, count, 0);
         if (data[0] % 3 != 0)
             poll_all(link);
         data += 2 + count;
@@ -124,6 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     free(memory);
     free(link);
+    free(layer_ticks);
     return 0;
 }
 

@@ -1,7 +1,9 @@
-"""A bounded run of the link's fuzzer under the sanitizers."""
+"""A bounded run of the link's fuzzer under the sanitizers, and its corpus again."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -36,3 +38,26 @@ def test_invariants_hold(fuzzer: Path, seed: int) -> None:
     assert 0 == done.returncode, done.stderr
     images = int(done.stdout.split()[2])
     assert images > 300, "the inputs no longer reach the images"
+
+
+def test_the_corpus_is_still_sound(tmp_path: Path) -> None:
+    """libFuzzer runs every kept input, and none breaks an invariant."""
+    if not shutil.which("clang"):
+        if os.environ.get("CI"):
+            pytest.fail("no clang, which has libFuzzer")
+        pytest.skip("no clang, which has libFuzzer")
+    flags = ["-O1", "-g", *STRICT, "-fsanitize=fuzzer", *SANITIZERS]
+    program = compile_c(
+        [*STUB_SOURCES, SOURCE],
+        tmp_path / "fuzz_link",
+        cc="clang",
+        flags=flags,
+        include=[SUITE],
+    )
+    inputs = sorted(SOURCE.with_name("corpus").iterdir())
+    assert len(inputs) > 100
+    done = subprocess.run(
+        [program, "-timeout=5", *inputs], capture_output=True, text=True, check=False
+    )
+    assert 0 == done.returncode, done.stderr[-2000:]
+    assert len(inputs) == done.stderr.count("Executed ")

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from chip import Chip, Fault, bootloader, read_flash
+from chip import Chip, Disturbed, bootloader, read_flash
 from virtual_device import BUILD, Script, VirtualDevice
 
 from refold.boards import Board, Flash, load_board
 from refold.errors import InfraError, UserError
+from refold.faults import Fault
 from refold.flash import FlashPatience, flash
 from refold.images import FlashImages, Image, write_images
 
@@ -127,19 +128,19 @@ def test_a_serial_device_is_flashed(
 MIDDLE = 40_000
 """Bytes to the chip: the stub has been loaded, an image is under way."""
 FAULTS = {
-    "lost-to-chip": Fault("drop", "chip", MIDDLE, count=5),
-    "silence-later": Fault("drop", "host", 700, count=10**6),
-    "damaged-to-chip": Fault("corrupt", "chip", MIDDLE, count=3),
-    "damaged-to-host": Fault("corrupt", "host", 700, count=3),
-    "delayed": Fault("delay", "chip", MIDDLE, seconds=4.0),
-    "cut": Fault("disconnect", "chip", MIDDLE),
+    "lost-to-chip": ("chip", Fault("drop", MIDDLE, count=5)),
+    "silence-later": ("host", Fault("drop", 700, count=10**6)),
+    "damaged-to-chip": ("chip", Fault("corrupt", MIDDLE, count=3)),
+    "damaged-to-host": ("host", Fault("corrupt", 700, count=3)),
+    "delayed": ("chip", Fault("delay", MIDDLE, seconds=4.0)),
+    "cut": ("chip", Fault("disconnect", MIDDLE)),
 }
 MORE_FAULTS = {
-    "silence-at-first": Fault("drop", "host", 0, count=10**6),
-    "lost-to-host": Fault("drop", "host", 700, count=5),
-    "damaged-stub": Fault("corrupt", "chip", 3000, count=2),
-    "cut-at-first": Fault("disconnect", "chip", 20),
-    "cut-in-an-answer": Fault("disconnect", "host", 700),
+    "silence-at-first": ("host", Fault("drop", 0, count=10**6)),
+    "lost-to-host": ("host", Fault("drop", 700, count=5)),
+    "damaged-stub": ("chip", Fault("corrupt", 3000, count=2)),
+    "cut-at-first": ("chip", Fault("disconnect", 20)),
+    "cut-in-an-answer": ("host", Fault("disconnect", 700)),
 }
 
 
@@ -154,7 +155,7 @@ MORE_FAULTS = {
     ],
 )
 def test_a_fault_is_survived(
-    fault: Fault, board: Board, mock: str, images: FlashImages, tmp_path: Path
+    fault: Disturbed, board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """After one fault of any kind the images are written all the same."""
     with firmware() as device, Chip(mock, device, faults=[fault]) as chip:
@@ -177,20 +178,23 @@ def test_a_slower_rate_is_tried_after_two_failures(
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (Fault("drop", "host", 0, count=10**7), r"no serial data received.*hold BOOT"),
         (
-            Fault("disconnect", "chip", MIDDLE),
+            ("host", Fault("drop", 0, count=10**7)),
+            r"no serial data received.*hold BOOT",
+        ),
+        (
+            ("chip", Fault("disconnect", MIDDLE)),
             r"921600 baud: .*; 115200 baud: .*; use a s",
         ),
         (
-            Fault("corrupt", "chip", 9000, 10**7),
+            ("chip", Fault("corrupt", 9000, 10**7)),
             r"921600 baud: .*; 115200 baud: .*; use a s",
         ),
     ],
     ids=["silent", "cut", "damaged"],
 )
 def test_a_line_that_stays_bad_is_infrastructure(
-    fault: Fault,
+    fault: Disturbed,
     message: str,
     board: Board,
     mock: str,
@@ -214,7 +218,7 @@ def test_a_try_has_a_deadline(
     board: Board, mock: str, images: FlashImages, tmp_path: Path
 ) -> None:
     """esptool is ended where it waits longer than the images can take."""
-    slow = Fault("delay", "chip", MIDDLE, seconds=3.0)
+    slow = ("chip", Fault("delay", MIDDLE, seconds=3.0))
     patience = dataclasses.replace(HASTE, tries=1, overhead_s=1.0, slowness=0.1)
     with (
         Chip(mock, always=slow) as chip,
@@ -231,12 +235,14 @@ def test_random_faults_end_well_or_are_told(
     """Wherever lines fail, success means that the flash holds the images."""
     generator = random.Random(seed)
     faults = [
-        Fault(
-            generator.choice(["drop", "corrupt", "delay", "disconnect"]),
+        (
             generator.choice(["chip", "host"]),
-            at=int(10 ** generator.uniform(0, 4.9)),
-            count=int(10 ** generator.uniform(0, 4)),
-            seconds=2.0,
+            Fault(
+                generator.choice(["drop", "corrupt", "delay", "disconnect"]),
+                at=int(10 ** generator.uniform(0, 4.9)),
+                count=int(10 ** generator.uniform(0, 4)),
+                seconds=2.0,
+            ),
         )
         for _ in range(generator.randint(1, 6))
     ]

@@ -27,6 +27,10 @@
  * 7. The images of a stream run in the order 0, 1, 2, ..., each exactly once and
  *    only with all of its bytes; of bytes sent twice the first stay.
  * 8. A zero byte ends any disturbance: the frame after it is read whole.
+ * 9. The adaptation state changes by images that run and by sound frames only; a
+ *    state that is refused leaves that of a reset.
+ *
+ * Held to by tests/fuzz (1 to 7 and 9, under sanitizers) and tests/firmware_link.
  */
 #ifndef REFOLD_LINK_H
 #define REFOLD_LINK_H
