@@ -17,9 +17,11 @@ from refoldc.ir import QConv, QGraph, Site
 from refoldc.recalibrate import (
     divergence,
     image_moments,
+    log16,
     log32,
     make_table,
     momentum,
+    rsqrt32,
     score,
     table_shift,
 )
@@ -164,6 +166,29 @@ def test_log32_is_accurate() -> None:
     exact = np.log(x.astype(np.float64))
     error = np.abs(log32(x) - exact) / np.maximum(1, np.abs(exact))
     assert error.max() < 4e-7
+
+
+def test_log16_is_accurate() -> None:
+    """Within 2e-6, and 1e-7 of the exponent's part, over all ratios of variances."""
+    x = np.exp(np.linspace(np.log(2.0**-8), np.log(2.0**60), 20001)).astype(np.float32)
+    exact = np.log(x.astype(np.float64))
+    assert (np.abs(log16(x) - exact) <= 2e-6 + 1e-7 * np.abs(exact)).all()
+
+
+def test_rsqrt32_is_accurate() -> None:
+    """Within 3 ulp of the root's reciprocal, over all exponents."""
+    x = np.exp2(np.linspace(-120, 120, 20001)).astype(np.float32)
+    exact = 1 / np.sqrt(x.astype(np.float64))
+    ulp = np.spacing(exact.astype(np.float32))
+    assert (np.abs(rsqrt32(x) - exact) / ulp).max() <= 3
+
+
+def test_no_term_of_the_score_is_below_zero() -> None:
+    """The C truncates what is floored here: rounding must leave nothing negative."""
+    one = np.ones(60001, np.float32)
+    v = np.concatenate([np.linspace(0.5, 2, 30001), np.linspace(0.99, 1.01, 30000)])
+    terms = divergence(one, one, one, v.astype(np.float32))
+    assert terms.min() >= 0
 
 
 def test_divergence_of_equal_gaussians_is_zero() -> None:

@@ -82,7 +82,7 @@ def test_digits_run(board: Board, digits: Artefact) -> None:
 
 
 def test_resnet20(board: Board, shared: Path, tmp_path: Path) -> None:
-    """ResNet-20: the host model's bits in 5.5 M instructions; 3 sites add 1.5 %."""
+    """ResNet-20: the host's bits, 5.5 M instructions; three sites add 1.5 %."""
     data = f"npz:{shared / 'data/cifar10c_sev5_1000.npz'}"
     artefact = compile_model(
         shared / "models/resnet20_cifar10_forge.onnx",
