@@ -175,10 +175,13 @@ def _initializers(graph: onnx.GraphProto) -> dict[str, NDArray[Any]]:
 
 
 def _check_names(graph: onnx.GraphProto) -> None:
-    """Each input and weight has a name of its own; runtimes disagree otherwise."""
-    tensors = (*graph.input, *graph.initializer)
-    counts = Counter(tensor.name for tensor in tensors)
-    for name, count in counts.items():
+    """No two inputs, nor two weights, share a name; runtimes disagree otherwise.
+
+    An input may have a weight's name: it is the input's default (IR 3 lists all).
+    """
+    inputs = Counter(tensor.name for tensor in graph.input)
+    weights = Counter(tensor.name for tensor in graph.initializer)
+    for name, count in (inputs | weights).items():
         if count > 1:
             raise BadModel(
                 f"{count} inputs or weights are called '{name}': the model contradicts "

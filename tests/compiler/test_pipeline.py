@@ -69,9 +69,8 @@ def test_an_artefact_is_complete(tmp_path: Path) -> None:
     )
     assert [0, 1] == [layer["site"] for layer in manifest["layers"][:2]]
     assert 6 == manifest["sites"][0]["channels"] == len(manifest["sites"][0]["beta"])
-    assert {"arena_bytes", "weights_bytes", "adapt_state_bytes", "code_bytes"} == set(
-        manifest["memory"]
-    )
+    memory = {"arena_bytes", "weights_bytes", "adapt_state_bytes", "code_bytes"}
+    assert memory | {"adapt_items"} == set(manifest["memory"])
     assert "forge" == manifest["adapt"]
     assert any("No mean and std" in notice for notice in manifest["notices"])
     assert artefact.manifest == load_artefact(out).manifest

@@ -26,7 +26,6 @@ def write_model(path: Path) -> Path:
     del model.graph.node[:]
     b.op("Gemm", "v", identity, name="classes")
     model.graph.node.extend(b.nodes)
-    model.graph.initializer.extend(b.weights[-1:])
     vector = helper.make_tensor_value_info("v", TensorProto.FLOAT, ["N", CLASSES])
     classes = helper.make_tensor_value_info("classes", TensorProto.FLOAT, None)
     model.graph.input.append(vector)

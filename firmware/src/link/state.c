@@ -4,6 +4,7 @@
  */
 #include "session.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "../bytes.h"
@@ -47,16 +48,19 @@ void refold_link_state_read(refold_link *link, const refold_frame *frame)
                       REFOLD_FRAME_STATE_BYTES + length);
 }
 
+static void begin_upload(refold_link *link, uint32_t total)
+{
+    link->record_bytes = total;
+    link->state_use = UPLOAD;
+    link->state_filled = 0;
+}
+
 /* Store a chunk that fits; chunks come in order, and may come again. */
 static refold_status upload(refold_link *link, uint32_t offset, const uint8_t *data,
                             uint32_t bytes)
 {
     uint32_t end = offset + bytes;
 
-    if (offset == 0) {
-        link->state_use = UPLOAD;
-        link->state_filled = 0;
-    }
     if (link->state_use != UPLOAD ||
         (end > link->state_filled && offset != link->state_filled))
         return REFOLD_ERROR_STATE;
@@ -77,15 +81,17 @@ void refold_link_state_write(refold_link *link, const refold_frame *frame)
     uint32_t offset = get_u32(frame->payload + REFOLD_FRAME_STATE_WRITE_OFFSET);
     const uint8_t *data = frame->payload + REFOLD_FRAME_STATE_WRITE_DATA;
     uint32_t bytes = frame->bytes - REFOLD_FRAME_STATE_WRITE_BYTES;
+    bool begun = link->state_use == UPLOAD && offset > 0;
     refold_status status;
 
-    if (offset == 0)
-        link->record_bytes = (uint32_t)refold_adapt_record_bytes(link->ctx);
-    if (total != link->record_bytes) {
+    if (total != (begun ? link->record_bytes
+                        : (uint32_t)refold_adapt_record_bytes(link->ctx))) {
         status = REFOLD_ERROR_STATE;
     } else if (offset > total || bytes > total - offset) {
         status = REFOLD_ERROR_FRAME;
     } else {
+        if (offset == 0)
+            begin_upload(link, total);
         status = upload(link, offset, data, bytes);
     }
     refold_frame_ack(link, frame->sequence, status);
