@@ -77,8 +77,8 @@ class HostBoard:
             logits = outcome.logits.copy()
             logits[0] += self._seen == self.lie_at
             self._seen += 1
-            _, score, adapted, gate = outcome
-            yield Reply(index, logits, 100, 10, score, adapted, gate, 1, 0)
+            _, score, adapted, gate, passes = outcome
+            yield Reply(index, logits, 100, 10, score, adapted, gate, passes, 0)
 
     def read_state(self) -> bytes:
         state = bytearray(self._reference.save_state())
@@ -116,7 +116,8 @@ def board(artefact: Artefact, monkeypatch: pytest.MonkeyPatch) -> HostBoard:
         yield device
 
     @contextmanager
-    def checking(_: Path) -> Iterator[check.Checker]:
+    def checking(_: Path, *, twin: Path | None) -> Iterator[check.Checker]:
+        assert twin is None, "the board in Python has no PACE"
         yield check.Checker(Inline())  # type: ignore[arg-type]
 
     built = Build(Path("none"), "00" * 8, None, Path("none"), (0,))
