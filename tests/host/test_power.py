@@ -59,12 +59,16 @@ class Board:
         return current, logic
 
     def image(self, samples: int = 200, adapt: int = 50) -> None:
-        """Let it run an image, which takes so long, so much of it adaptation."""
+        """Let it run an image, which takes so long, so much of it adaptation.
+
+        All of it in one step: the instrument samples in another thread, and an image
+        of which only a part was due would look like two.
+        """
         pause = (IDLE_UA, 0, 20)
-        self.due += [pause, (INFER_UA, INFER, samples - adapt)]
+        whole = [pause, (INFER_UA, INFER, samples - adapt)]
         if adapt:
-            self.due.append((ADAPT_UA, ADAPT, adapt))
-        self.due.append(pause)
+            whole.append((ADAPT_UA, ADAPT, adapt))
+        self.due.extend([*whole, pause])
 
 
 def image_mj(samples: int = 200, adapt: int = 50) -> float:
