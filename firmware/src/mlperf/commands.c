@@ -20,15 +20,23 @@ static int hex_digit(char c)
 static char *next_word(char **rest)
 {
     char *word = *rest;
-    char *space = strchr(word, ' ');
+    size_t length = strlen(word);
+    char *space = memchr(word, ' ', length);
 
     if (space == NULL) {
-        *rest = word + strlen(word);
+        *rest = word + length;
     } else {
         *space = '\0';
         *rest = space + 1;
     }
     return word;
+}
+
+static bool same(const char *word, const char *name)
+{
+    size_t length = strlen(name);
+
+    return strlen(word) == length && memcmp(word, name, length) == 0;
 }
 
 static bool read_number(const char *text, uint32_t *value)
@@ -117,9 +125,9 @@ static bool db(refold_mlperf *m, char *rest)
 {
     const char *word = next_word(&rest);
 
-    if (strcmp(word, "load") == 0)
+    if (same(word, "load"))
         db_load(m, rest);
-    else if (strcmp(word, "print") == 0)
+    else if (same(word, "print"))
         db_print(m);
     else
         db_bytes(m, word);
@@ -208,7 +216,7 @@ bool refold_mlperf_obey(refold_mlperf *m)
     }
     word = next_word(&rest);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(word, commands[i].name) == 0)
+        if (same(word, commands[i].name))
             return commands[i].run(m, rest);
     complain(m, "Unknown command: ", word);
     return true;
