@@ -33,6 +33,7 @@ set(IDF_VERSION_MINOR {minor})
 {settings}
 include({component}/CMakeLists.txt)
 """
+DRIVERS = {"esp_driver_gpio", "esp_driver_uart", "esp_driver_usb_serial_jtag"}
 
 
 def evaluate(
@@ -107,9 +108,9 @@ def test_code_keeps_the_floating_point_rules(config: Path, tmp_path: Path) -> No
     [
         ((5, 1), {"driver"}),
         ((5, 2), {"driver"}),
-        ((5, 3), {"esp_driver_uart", "esp_driver_usb_serial_jtag"}),
-        ((6, 0), {"esp_driver_uart", "esp_driver_usb_serial_jtag"}),
-        ((6, 2), {"esp_driver_uart", "esp_driver_usb_serial_jtag"}),
+        ((5, 3), DRIVERS),
+        ((6, 0), DRIVERS),
+        ((6, 2), DRIVERS),
     ],
 )
 def test_drivers_have_the_version_s_names(
