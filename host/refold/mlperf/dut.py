@@ -53,14 +53,7 @@ class Dut:
         Raises:
             InfraError: The port is gone, a line is late, or the device complains.
         """
-        try:
-            self._port.write(f"{text}%".encode("ascii"))
-            lines = list(self._reply(text, line_s))
-        except (OSError, serial.SerialException) as error:
-            raise InfraError(
-                f"port {self.url}: lost while '{_short(text)}' was answered ({error})",
-                "check cable and power, then run again",
-            ) from None
+        lines = self._exchange(text, line_s)
         for line in lines:
             if line.startswith("e-["):
                 raise InfraError(
@@ -68,6 +61,28 @@ class Dut:
                     f"{line}; restart it, and check that its firmware is of this model"
                 )
         return lines
+
+    def settle(self) -> None:
+        """Drop answers to earlier commands: all before one of another kind.
+
+        Raises:
+            InfraError: The port is gone, or a line is late.
+        """
+        self._exchange("profile", LINE_S, until="m-profile-")
+
+    def _exchange(self, text: str, line_s: float, *, until: str = "") -> list[str]:
+        """Send a command; return the first reply that has a line of such a start."""
+        try:
+            self._port.write(f"{text}%".encode("ascii"))
+            while True:
+                lines = list(self._reply(text, line_s))
+                if not until or any(line.startswith(until) for line in lines):
+                    return lines
+        except (OSError, serial.SerialException) as error:
+            raise InfraError(
+                f"port {self.url}: lost while '{_short(text)}' was answered ({error})",
+                "check cable and power, then run again",
+            ) from None
 
     def _reply(self, text: str, line_s: float) -> Iterator[str]:
         self._port.timeout = line_s
@@ -161,7 +176,8 @@ def _await_boot(dut: Dut, port: serial.SerialBase) -> None:
     """Ask for the name until it is told: opening the port may reset the board.
 
     What the device announces at its start ends in ``m-ready``, too, so that the
-    answer to the first question may be the announcement.
+    answer to the first question may be the announcement, and the name that ends the
+    wait the answer to an earlier question than the last.
     """
     end = time.monotonic() + LINE_S
     while time.monotonic() < end:
@@ -169,8 +185,10 @@ def _await_boot(dut: Dut, port: serial.SerialBase) -> None:
         with suppress(InfraError):
             lines = dut.command("name", line_s=LINE_S / 4)
             if any(line.startswith("m-name-dut-") for line in lines):
-                return
-    raise InfraError(
-        f"port {dut.url}: no device of MLPerf Tiny answers within {LINE_S:g} s; "
-        f"{REMEDY}"
-    )
+                break
+    else:
+        raise InfraError(
+            f"port {dut.url}: no device of MLPerf Tiny answers within {LINE_S:g} s; "
+            f"{REMEDY}"
+        )
+    dut.settle()

@@ -43,6 +43,14 @@ def dut_of(*replies: bytes) -> Dut:
     return Dut(FakePort(*replies), "fake")  # type: ignore[arg-type]
 
 
+def test_late_answers_are_dropped() -> None:
+    """Names that were asked for at the start are no answer to the next command."""
+    name, profile = b"m-name-dut-[a]\r\nm-ready\r\n", b"m-profile-[b]\r\nm-ready\r\n"
+    dut = dut_of(name, b"e-[c]\r\nm-ready\r\n", profile, b"m-d\r\nm-ready\r\n")
+    dut.settle()
+    assert ["m-d"] == dut.command("d")
+
+
 def test_both_modes_are_run(artefact: Artefact) -> None:
     """Every answer is the host model's; five windows of the least length."""
     options = MlperfOptions(data="digits", images=40, window_s=WINDOW_S)
