@@ -20,25 +20,10 @@ from refold.errors import UserError
 from refold.inputs import device_input, model_input
 from refold.resources import firmware_dir
 from refold.toolchain import Compiler
+from refold.twin import NativeConfig
 
 Infer = Callable[[int], object]
 """Runs one image, given by its number."""
-
-
-class Config(ctypes.Structure):
-    """refold_adapt_config of refold/adapt.h."""
-
-    _fields_ = [
-        *(
-            (name, ctypes.c_uint8)
-            for name in ("method", "stats", "rule", "gate", "interval")
-        ),
-        ("warm", ctypes.c_uint16),
-        ("shrinkage", ctypes.c_float),
-        ("momentum", ctypes.c_float),
-        ("grade", ctypes.c_float),
-        ("sites", ctypes.c_uint8 * facts.SITE_MASK_BYTES),
-    ]
 
 
 def firmware(
@@ -130,7 +115,7 @@ class Firmware:
         self._infer = library.refold_infer
 
     def _adapt(self, library: ctypes.CDLL, *, sites: int) -> None:
-        config = Config()
+        config = NativeConfig()
         library.refold_adapt_defaults(model_data(library), ctypes.byref(config))
         mask = ((1 << sites) - 1).to_bytes(facts.SITE_MASK_BYTES, "little")
         config.gate = 0

@@ -22,18 +22,7 @@ from refold.errors import UserError
 from refold.inputs import device_input
 from refold.resources import firmware_dir
 from refold.toolchain import find_compiler
-
-
-class _Report(ctypes.Structure):
-    """refold_report of refold/adapt.h."""
-
-    _fields_ = (
-        ("shift_score", ctypes.c_float),
-        ("adapt_us", ctypes.c_uint32),
-        ("infer_us", ctypes.c_uint32),
-        ("adapted", ctypes.c_uint8),
-        ("gate", ctypes.c_uint8),
-    )
+from refold.twin import NativeReport, native_config
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,36 +57,24 @@ class NativeModel:
         source = _with_margin(artefact.path / "model.c", margin, folder)
         include = _with_limits(limits or {}, folder)
         compiler = find_compiler(load_board("native").toolchain)
-        self._library = contenders.firmware(
+        self.library = contenders.firmware(
             artefact, compiler, folder, model=source, include=include
         )
-        self._library.refold_last.restype = ctypes.POINTER(_Report)
+        self.library.refold_last.restype = ctypes.POINTER(NativeReport)
         self._artefact = artefact
         self._arena = np.zeros(artefact.manifest.memory.arena_bytes + 64, np.uint8)
-        self._context = contenders.start(self._library, artefact, self._arena)
+        self._context = contenders.start(self.library, artefact, self._arena)
 
     def configure(self, config: AdaptConfig, *, keep_state: bool = False) -> None:
         """As the host begins a stream."""
         sites = self._artefact.manifest.sites
-        chosen = config.sites or [i for i, s in enumerate(sites) if s.default_on]
-        native = contenders.Config(
-            facts.Method[config.method.upper()],
-            facts.Stats[config.stats.upper()],
-            facts.Rule[config.rule.upper()],
-            config.gate,
-            config.interval,
-            config.warm,
-            config.shrinkage,
-            config.momentum,
-            config.grade,
-        )
-        mask = sum(1 << site for site in chosen)
-        native.sites[:] = list(mask.to_bytes(facts.SITE_MASK_BYTES, "little"))
+        defaults = tuple(i for i, site in enumerate(sites) if site.default_on)
+        native = native_config(config, defaults)
         contenders.check(
-            self._library.refold_adapt_set(self._context, ctypes.byref(native))
+            self.library.refold_adapt_set(self._context, ctypes.byref(native))
         )
         if not keep_state:
-            self._library.refold_adapt_reset(self._context)
+            self.library.refold_adapt_reset(self._context)
 
     def run(self, images: NDArray[np.uint8]) -> Answers:
         """Stream images [N, H, W, C], one after the other."""
@@ -106,12 +83,12 @@ class NativeModel:
         logits = np.zeros((len(received), outputs), np.int32)
         gates = np.zeros(len(received), np.uint8)
         for number, image in enumerate(received):
-            self._library.refold_infer(
+            self.library.refold_infer(
                 self._context,
                 ctypes.c_void_p(image.ctypes.data),
                 ctypes.c_void_p(logits[number].ctypes.data),
             )
-            gates[number] = self._library.refold_last(self._context).contents.gate
+            gates[number] = self.library.refold_last(self._context).contents.gate
         return Answers(logits, gates != facts.Gate.CLOSED)
 
 
