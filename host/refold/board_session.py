@@ -19,13 +19,13 @@ from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from refold import emulator
-from refold.attached import find_port
 from refold.boards import Board
 from refold.build import Build
 from refold.device import Device, Patience
 from refold.emulation import lacking
 from refold.errors import UserError
 from refold.link import open_link
+from refold.place import find_place
 from refold.process import spawn
 
 _WAY = ("--tcp", "0") if os.name == "nt" else ("--pty",)
@@ -62,7 +62,7 @@ def connect(
             command = (*_start(board, build), *arguments)
             port = stack.enter_context(spawn(command))
         else:
-            port = find_port(board) if port is None else port
+            port = find_place(board, port).url
             stack.enter_context(hold(port))
         link = stack.enter_context(open_link(port, baud=board.link.baud))
         device = Device(
