@@ -75,7 +75,7 @@ def compile_model(  # noqa: PLR0913 - a keyword a concern
         out: Directory to write; an artefact there is replaced.
         options: See :class:`CompileOptions`.
         limits: Of the board that must hold the model.
-        progress: Told the name of each stage as it begins.
+        progress: Told the name of each stage as it begins; None logs it.
         dump_layers: Write ``layers.npz`` too: what every layer gives on the golden
             images, in float and in int8.
         corrupted: By name: versions of the first of ``images``, as many of each, on
@@ -85,12 +85,7 @@ def compile_model(  # noqa: PLR0913 - a keyword a concern
         RefoldcError: The model, the images or the options cannot be compiled, or
             the result does not fit; nothing is written then.
     """
-
-    def enter(stage: str) -> None:
-        _logger.info("%s", stage)
-        if progress is not None:
-            progress(stage)
-
+    enter = progress or _logger.info
     check_target(out)
     enter("import")
     given = options or CompileOptions()
