@@ -22,7 +22,8 @@ from refoldc.ir import (
     Quant,
 )
 from refoldc.options import CompileOptions
-from refoldc.quantise import logits_quant, quantise
+from refoldc.quantise import quantise
+from refoldc.quantise_weighted import logits_quant
 from refoldc.weights import accumulator_offset
 
 TENSOR = CompileOptions(input="tensor")
