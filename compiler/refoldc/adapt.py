@@ -17,6 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from refoldc.errors import RefoldcError
 from refoldc.facts import (
+    ACCEPT_MAX,
     GATE_FIRST,
     INTERVAL_MAX,
     LAMBDA_MAX,
@@ -78,6 +79,9 @@ class AdaptConfig:
         weight: Lambda, of the features' discrepancy in the loss.
         settle: Relative movement of the mean that ends a search.
         shift: Distance of a window that is a change of domain.
+        accept: What a search found is used where its loss is better by more than
+            so many standard errors; 0: always.
+        source: The last layer's input returns to the mean of clean images.
     """
 
     method: AdaptMethod = "forge"
@@ -99,6 +103,8 @@ class AdaptConfig:
     weight: float = 0.0
     settle: float = 0.0
     shift: float = 0.4
+    accept: float = 0.0
+    source: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what ``refold_adapt_set`` refuses.
@@ -127,6 +133,7 @@ class AdaptConfig:
             "weight": (0 <= self.weight <= LAMBDA_MAX, f"0 to {LAMBDA_MAX}"),
             "settle": (0 <= self.settle <= 1, "0 to 1"),
             "shift": (0 <= self.shift <= SHIFT_MAX, f"0 to {SHIFT_MAX}"),
+            "accept": (0 <= self.accept <= ACCEPT_MAX, f"0 to {ACCEPT_MAX}"),
         }
         for name, (ok, expected) in legal.items():
             if not ok:

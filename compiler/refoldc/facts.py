@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-ABI: Final = 5
+ABI: Final = 6
 PROTOCOL: Final = 1
 SITE_MASK_BYTES: Final = 32
 INTERVAL_MAX: Final = 64
@@ -20,6 +20,7 @@ GATE_RECHECK: Final = 1024
 SIGMA_MAX: Final = 10
 LAMBDA_MAX: Final = 1000
 SHIFT_MAX: Final = 1000
+ACCEPT_MAX: Final = 100
 
 
 class Input(IntEnum):

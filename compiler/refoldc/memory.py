@@ -28,7 +28,7 @@ from refoldc.plan import ALIGNMENT, Plan, aligned
 from refoldc.search import SearchPlan, search_bytes, search_record_bytes
 from refoldc.softmax import ENTRIES
 
-CONTEXT_BYTES = 320
+CONTEXT_BYTES = 336
 TENSOR_SLACK = 64
 CONCAT_PART_BYTES = 16
 BYTES_A_CHANNEL, BYTES_A_WIDEST_CHANNEL, BYTES_A_SITE = 18, 28, 8

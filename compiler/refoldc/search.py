@@ -138,9 +138,9 @@ def search_bytes(graph: QGraph, plan: SearchPlan) -> dict[str, int]:
         "search_distribution_bytes": 4 * (9 * d + 2 * factor),
         "search_bank_bytes": 4 * plan.bank * d,
         "search_other_bytes": HEAD_BYTES
-        + 4 * (d + theta + 2 * plan.channels)
+        + 4 * (2 * d + theta + 2 * plan.channels + 2 * plan.window)
         + 28 * watched
-        + 16 * plan.features
+        + 20 * plan.features
         + 14 * outputs,
     }
 
@@ -149,7 +149,8 @@ def search_record_bytes(graph: QGraph, plan: SearchPlan) -> int:
     """What a search adds to the saved state: ``refold_pace_record_bytes``."""
     d, outputs = plan.dimension, graph.output_count
     watched = len(graph.sites[plan.sites[0]].mean)
-    floats = 3 + 3 * d + factor_floats(d) + plan.bank * d + 2 * watched + outputs
+    floats = 3 + 4 * d + factor_floats(d) + plan.bank * d + 2 * watched + outputs
+    floats += plan.features
     return RECORD_HEADER_BYTES + 4 * floats + CRC_BYTES
 
 

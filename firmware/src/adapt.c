@@ -239,6 +239,8 @@ void refold_adapt_defaults(const refold_model *model, refold_adapt_config *confi
         .lambda = 0.0f,
         .settle = 0.0f,
         .shift = 0.4f,
+        .accept = 0.0f,
+        .source = 0,
     };
 
     memcpy(defaults.sites, model->default_sites, sizeof defaults.sites);
@@ -357,6 +359,12 @@ void refold_adapt_end(refold_ctx *ctx)
         ctx->images++;
     if (ctx->config.gate)
         settle_gate(ctx);
+}
+
+void refold_adapt_features(refold_ctx *ctx)
+{
+    if (has_pace(ctx) && recalibrates(ctx))
+        refold_pace_features(ctx, refold_last_input(ctx));
 }
 
 /* While the gate is closed there is nothing to search for. */

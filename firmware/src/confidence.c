@@ -43,14 +43,28 @@ void refold_confidence_clear(refold_confidence *confidence)
 void refold_confidence_add(refold_confidence *confidence, const int32_t *logits)
 {
     const refold_model *model = confidence->model;
-    float entropy = refold_entropy(logits, model->output_count, model->outputs[0].scale);
 
     confidence->images++;
-    confidence->entropy_sum = confidence->entropy_sum + entropy;
+    confidence->entropy =
+        refold_entropy(logits, model->output_count, model->outputs[0].scale);
+    confidence->entropy_sum = confidence->entropy_sum + confidence->entropy;
     refold_softmax(model->softmax, logits, model->output_count,
                    confidence->probabilities);
     for (uint32_t i = 0; i < model->output_count; i++)
         confidence->sums[i] += confidence->probabilities[i];
+}
+
+float refold_confidence_part(const refold_confidence *confidence)
+{
+    float part = confidence->entropy;
+
+    for (uint32_t i = 0; i < confidence->model->output_count; i++) {
+        float expected = confidence->expected[i];
+        float p = (float)confidence->probabilities[i] / PROBABILITY_ONE;
+        if (expected > PROBABILITY_MIN)
+            part = part + WINDOW_PART * p * refold_log32(expected);
+    }
+    return part;
 }
 
 float refold_confidence_variety(const refold_confidence *confidence)

@@ -18,6 +18,7 @@ typedef struct refold_confidence {
     const refold_model *model;
     uint32_t images;           /* in the sums below */
     float entropy_sum;         /* nats */
+    float entropy;             /* of the image added last */
     uint32_t *sums;            /* [output_count] of Q15 probabilities */
     uint16_t *probabilities;   /* [output_count] scratch */
     float *expected;           /* [output_count] running mean prediction */
@@ -34,6 +35,13 @@ void refold_confidence_clear(refold_confidence *confidence);
 
 /* Adds one image's prediction to the sums. */
 void refold_confidence_add(refold_confidence *confidence, const int32_t *logits);
+
+/*
+ * What the image added last puts into the loss, to first order in how far the mean
+ * prediction is from the running one, a constant apart: mean over images + constant
+ * = entropy_sum / images - variety.
+ */
+float refold_confidence_part(const refold_confidence *confidence);
 
 /* Entropy in nats of the mean prediction of the images added; images > 0. */
 float refold_confidence_variety(const refold_confidence *confidence);

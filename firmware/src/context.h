@@ -73,6 +73,9 @@ void refold_adapt_init(refold_ctx *ctx, uint8_t *memory);
 void refold_adapt_begin(refold_ctx *ctx);
 void refold_adapt_end(refold_ctx *ctx);
 
+/* Before the last layer. */
+void refold_adapt_features(refold_ctx *ctx);
+
 /* After the logits are known. */
 void refold_adapt_keep(refold_ctx *ctx, const void *input, const int32_t *logits);
 
@@ -88,7 +91,7 @@ void refold_adapt_run(refold_ctx *ctx, int site, refold_kernel run, refold_call 
 /* Run an image under the tables in force; nothing is absorbed. */
 void refold_rehearse(refold_ctx *ctx, const void *input, int32_t *logits);
 
-/* What the last layer read of the image that ran last. */
-const int8_t *refold_last_input(const refold_ctx *ctx);
+/* What the last layer reads of the image that runs, to be changed. */
+int8_t *refold_last_input(const refold_ctx *ctx);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "context.h"
 #include "pace/fitness.h"
+#include "pace/paired.h"
 #include "refold/arena.h"
 
 typedef char refold_proof_pace_fits[sizeof(refold_pace) <= REFOLD_PACE_HEAD_BYTES ? 1
@@ -11,6 +12,10 @@ typedef char refold_proof_pace_fits[sizeof(refold_pace) <= REFOLD_PACE_HEAD_BYTE
 
 /* Of the old reference when a window joins it, as published. */
 #define SHIFT_KEEP 0.8f
+/* Of an image in the features' running mean. */
+#ifndef SOURCE_RATE
+#define SOURCE_RATE (1.0f / 160.0f)
+#endif
 /* Least variance of a feature, as a part of the target's. */
 #define VARIANCE_FLOOR (1.0f / 256.0f)
 
@@ -30,9 +35,10 @@ static size_t array_bytes(const refold_model *model)
 {
     const refold_pace_plan *plan = model->pace;
     size_t watched = model->sites[refold_pace_watched(model)].channels;
-    size_t floats = REFOLD_CMA_FLOATS(plan->dimension) +
+    size_t floats = 2u * plan->window + plan->features +
+                    REFOLD_CMA_FLOATS(plan->dimension) +
                     REFOLD_BANK_FLOATS(plan->bank, plan->dimension) +
-                    REFOLD_SHIFT_FLOATS(watched) + watched + plan->dimension +
+                    REFOLD_SHIFT_FLOATS(watched) + watched + 2u * plan->dimension +
                     refold_fastfood_floats(2u * plan->channels) +
                     2u * (size_t)plan->channels;
 
@@ -74,6 +80,9 @@ static void divide(refold_pace *pace, const refold_model *model, uint8_t *memory
     pace->shift.variance = take(&memory, watched * sizeof(float));
     pace->floor = take(&memory, watched * sizeof(float));
     pace->point = take(&memory, d * sizeof(float));
+    pace->found = take(&memory, d * sizeof(float));
+    pace->back.mean = take(&memory, plan->features * sizeof(float));
+    pace->parts = take(&memory, 2u * plan->window * sizeof(float));
     pace->space.theta = take(
         &memory, refold_fastfood_floats(2u * plan->channels) * sizeof(float));
     pace->space.gain = take(&memory, plan->channels * sizeof(float));
@@ -100,6 +109,9 @@ refold_pace *refold_pace_init(const refold_model *model, uint8_t *memory)
     pace->shift.channels = watched->channels;
     pace->shift.keep = SHIFT_KEEP;
     pace->shift.floor = pace->floor;
+    pace->back.channels = model->pace->features;
+    pace->back.rate = SOURCE_RATE;
+    pace->back.source = model->pace->feature_mean;
     for (int c = 0; c < watched->channels; c++)
         pace->floor[c] = watched->variance[c] * VARIANCE_FLOOR;
     return pace;
@@ -120,7 +132,9 @@ bool refold_pace_allows(const refold_model *model, const refold_adapt_config *co
            config->lambda <= REFOLD_LAMBDA_MAX &&
            (config->lambda == 0.0f || plan->features > 0) && config->settle >= 0.0f &&
            config->settle <= 1.0f && config->shift >= 0.0f &&
-           config->shift <= REFOLD_SHIFT_MAX;
+           config->shift <= REFOLD_SHIFT_MAX && config->accept >= 0.0f &&
+           config->accept <= REFOLD_ACCEPT_MAX && config->source <= 1 &&
+           (config->source == 0 || plan->features > 0);
 }
 
 void refold_pace_complete(const refold_model *model, refold_adapt_config *config)
@@ -171,12 +185,20 @@ void refold_pace_empty(refold_pace *pace)
     refold_window_clear(&pace->window);
 }
 
+/* v [d] is in force from the next table on. */
+static void put_in_force(refold_pace *pace, const float *v)
+{
+    memcpy(pace->found, v, pace->cma.config.dimension * sizeof(float));
+    refold_space_go(&pace->space, pace->found);
+}
+
 void refold_pace_change(refold_pace *pace, const refold_adapt_config *config)
 {
-    if (pace->generations > 0 && pace->bank.capacity > 0)
-        refold_bank_insert(&pace->bank, pace->cma.mean);
+    if (pace->generations > 0 && refold_pace_has_moved(pace))
+        refold_bank_insert(&pace->bank, pace->found);
     refold_cma_restart(&pace->cma, NULL, config->sigma);
-    refold_space_go(&pace->space, pace->cma.mean);
+    put_in_force(pace, pace->cma.mean);
+    refold_source_shift_reset(&pace->back);
     pace->generations = 0;
     pace->paused = false;
     pace->choosing = pace->bank.count > 0;
@@ -186,7 +208,7 @@ void refold_pace_change(refold_pace *pace, const refold_adapt_config *config)
 bool refold_pace_has_moved(const refold_pace *pace)
 {
     for (uint32_t i = 0; i < pace->cma.config.dimension; i++)
-        if (pace->cma.mean[i] != 0.0f)
+        if (pace->found[i] != 0.0f)
             return true;
     return false;
 }
@@ -217,8 +239,6 @@ void refold_pace_keep(refold_pace *pace, const void *image, const int32_t *logit
     refold_confidence_expect(&pace->confidence, logits);
 }
 
-/* --- a full window -------------------------------------------------------------- */
-
 static void add_features(refold_pace *pace, const int8_t *features)
 {
     refold_window *window = &pace->features;
@@ -229,6 +249,21 @@ static void add_features(refold_pace *pace, const int8_t *features)
         window->s2[c] += features[c] * features[c];
     }
 }
+
+void refold_pace_features(refold_ctx *ctx, int8_t *features)
+{
+    refold_pace *pace = ctx->pace;
+
+    if (ctx->rehearsing)
+        add_features(pace, features);
+    if (!ctx->config.source)
+        return;
+    if (!ctx->rehearsing)
+        refold_source_shift_absorb(&pace->back, features);
+    refold_source_shift_apply(&pace->back, features);
+}
+
+/* --- a full window -------------------------------------------------------------- */
 
 /* The loss of the images rehearsed. */
 static float loss(const refold_pace *pace, float lambda)
@@ -242,8 +277,11 @@ static float loss(const refold_pace *pace, float lambda)
     return fitness - refold_confidence_variety(&pace->confidence);
 }
 
-/* The loss of v [d]: every image of the window runs under its targets. */
-static float judge(refold_ctx *ctx, const float *v)
+/*
+ * The loss of v [d]: every image of the window runs under its targets. What each has
+ * in the loss goes to parts [kept], unless NULL.
+ */
+static float judge(refold_ctx *ctx, const float *v, float *parts)
 {
     refold_pace *pace = ctx->pace;
     size_t bytes = ctx->model->input_bytes;
@@ -255,7 +293,8 @@ static float judge(refold_ctx *ctx, const float *v)
     for (uint32_t i = 0; i < pace->kept; i++) {
         refold_rehearse(ctx, pace->images + i * bytes, pace->logits);
         refold_confidence_add(&pace->confidence, pace->logits);
-        add_features(pace, refold_last_input(ctx));
+        if (parts != NULL)
+            parts[i] = refold_confidence_part(&pace->confidence);
     }
     pace->passes = (uint16_t)(pace->passes + pace->kept);
     return loss(pace, ctx->config.lambda);
@@ -269,9 +308,9 @@ static void choose_start(refold_ctx *ctx)
     float losses[REFOLD_BANK_CAPACITY_MAX + 1];
 
     memset(pace->point, 0, pace->cma.config.dimension * sizeof(float));
-    losses[0] = judge(ctx, pace->point);
+    losses[0] = judge(ctx, pace->point, NULL);
     for (uint32_t i = 0; i < pace->bank.count; i++)
-        losses[1 + i] = judge(ctx, refold_bank_vector(&pace->bank, i));
+        losses[1 + i] = judge(ctx, refold_bank_vector(&pace->bank, i), NULL);
     uint32_t count = refold_bank_pick(&pace->bank, losses, starts);
     refold_cma_restart(&pace->cma, starts[0], ctx->config.sigma);
     for (uint32_t i = 1; i < count; i++)
@@ -286,13 +325,24 @@ static void advance(refold_ctx *ctx)
 
     for (uint32_t i = 0; i < pace->cma.config.population; i++) {
         refold_cma_ask(&pace->cma, i, pace->point);
-        losses[i] = judge(ctx, pace->point);
+        losses[i] = judge(ctx, pace->point, NULL);
     }
     refold_cma_tell(&pace->cma, losses);
     pace->generations++;
     pace->paused = refold_cma_has_settled(&pace->cma, ctx->config.settle) ||
                    (ctx->config.generations != 0 &&
                     pace->generations >= ctx->config.generations);
+}
+
+/* Does the mean serve better than what is in force, by more than chance? */
+static bool improves(refold_ctx *ctx)
+{
+    refold_pace *pace = ctx->pace;
+    float *before = pace->parts;
+    float *after = before + pace->kept;
+    float gain = judge(ctx, pace->found, before) - judge(ctx, pace->cma.mean, after);
+
+    return gain > ctx->config.accept * refold_paired_error(before, after, pace->kept);
 }
 
 void refold_pace_search(refold_ctx *ctx)
@@ -309,7 +359,10 @@ void refold_pace_search(refold_ctx *ctx)
             choose_start(ctx);
         advance(ctx);
         refold_shift_absorb(&pace->shift, &pace->window);
-        refold_space_go(&pace->space, pace->cma.mean);
+        if (ctx->config.accept == 0.0f || improves(ctx))
+            put_in_force(pace, pace->cma.mean);
+        else
+            refold_space_go(&pace->space, pace->found);
         refold_adapt_move(ctx);
     }
     refold_pace_empty(pace);

@@ -22,6 +22,7 @@
 #include "confidence.h"
 #include "refold/adapt.h"
 #include "pace/shift.h"
+#include "pace/source_shift.h"
 #include "space.h"
 #include "pace/window.h"
 
@@ -36,6 +37,9 @@ typedef struct refold_pace {
     refold_space space;        /* what is in force */
     refold_confidence confidence;
     refold_window features;    /* sums of the last layer's input over a rehearsal */
+    refold_source_shift back;  /* of that input */
+    float *found;              /* [d] what is in force */
+    float *parts;              /* [2][window] images' parts of two losses */
     float *floor;              /* [watched channels] least variance */
     float *point;              /* [d] a candidate */
     int32_t *logits;           /* [output_count] of a rehearsal */
@@ -85,6 +89,12 @@ void refold_pace_watch(refold_pace *pace, const refold_moments *moments,
 
 /* Enters what the search has cost since the last report. */
 void refold_pace_report(refold_pace *pace, refold_report *report);
+
+/*
+ * Takes the last layer's input of the image that runs, [features], and returns it to
+ * the source where the configuration says so.
+ */
+void refold_pace_features(refold_ctx *ctx, int8_t *features);
 
 /* Keeps the image that has run. */
 void refold_pace_keep(refold_pace *pace, const void *image, const int32_t *logits);

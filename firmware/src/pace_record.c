@@ -6,7 +6,7 @@
 #include "bytes.h"
 #include "crc32.h"
 
-#define VERSION 1
+#define VERSION 2
 #define CRC_BYTES 4
 
 /* Offsets within the header. */
@@ -27,7 +27,7 @@ enum {
 
 enum { PAUSED = 1, CHOOSING = 2 };
 
-#define MAX_BLOCKS 7
+#define MAX_BLOCKS 9
 
 static const uint8_t magic[4] = {'R', 'F', 'P', 'C'};
 
@@ -49,6 +49,8 @@ static void list_blocks(refold_pace *pace, block blocks[MAX_BLOCKS])
     blocks[4] = (block){pace->bank.vectors, REFOLD_BANK_FLOATS(model->pace->bank, d)};
     blocks[5] = (block){pace->shift.mean, REFOLD_SHIFT_FLOATS(pace->shift.channels)};
     blocks[6] = (block){pace->confidence.expected, model->output_count};
+    blocks[7] = (block){pace->found, d};
+    blocks[8] = (block){pace->back.mean, pace->back.channels};
 }
 
 size_t refold_pace_record_bytes(const refold_model *model, uint32_t d)
@@ -56,7 +58,8 @@ size_t refold_pace_record_bytes(const refold_model *model, uint32_t d)
     const refold_pace_plan *plan = model->pace;
     size_t watched = model->sites[refold_pace_watched(model)].channels;
     size_t floats = 3 + REFOLD_CMA_STATE_FLOATS(d) + REFOLD_BANK_FLOATS(plan->bank, d) +
-                    REFOLD_SHIFT_FLOATS(watched) + model->output_count;
+                    REFOLD_SHIFT_FLOATS(watched) + model->output_count + d +
+                    plan->features;
 
     return HEADER_BYTES + sizeof(float) * floats + CRC_BYTES;
 }
@@ -155,7 +158,7 @@ bool refold_pace_load(refold_pace *pace, const uint8_t *record)
         for (uint32_t i = 0; i < blocks[b].count; i++, at += 4)
             blocks[b].values[i] = get_f32(at);
     pace->cma.injected_count = 0;
-    refold_space_go(&pace->space, pace->cma.mean);
+    refold_space_go(&pace->space, pace->found);
     refold_pace_empty(pace);
     return true;
 }

@@ -74,7 +74,7 @@ static void load_input(refold_ctx *ctx, const void *input)
     }
 }
 
-static const int8_t *tensor_at(const refold_ctx *ctx, uint32_t offset)
+static int8_t *tensor_at(const refold_ctx *ctx, uint32_t offset)
 {
     return offset == REFOLD_NO_TENSOR ? NULL : (int8_t *)(ctx->activations + offset);
 }
@@ -120,7 +120,7 @@ static int32_t *copy_output(const refold_ctx *ctx, const refold_output_tensor *o
     return logits + layer->out_elements;
 }
 
-const int8_t *refold_last_input(const refold_ctx *ctx)
+int8_t *refold_last_input(const refold_ctx *ctx)
 {
     const refold_model *model = ctx->model;
 
@@ -131,6 +131,8 @@ static void run_network(refold_ctx *ctx, const void *input, int32_t *logits)
 {
     load_input(ctx, input);
     for (uint16_t i = 0; i < ctx->model->layer_count; i++) {
+        if (i + 1 == ctx->model->layer_count)
+            refold_adapt_features(ctx);
         run_layer(ctx, &ctx->model->layers[i]);
         if (ctx->trace && !ctx->rehearsing)
             trace_layer(ctx, i);

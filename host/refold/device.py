@@ -158,6 +158,8 @@ class Device:
             config.weight,
             config.settle,
             config.shift,
+            config.accept,
+            config.source,
         )
         self._stream = Stream(
             self._link, self._stream_number, hello, patience=self._patience

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-ABI: Final = 5
+ABI: Final = 6
 PROTOCOL: Final = 1
 SITE_MASK_BYTES: Final = 32
 INTERVAL_MAX: Final = 64
@@ -20,6 +20,7 @@ GATE_RECHECK: Final = 1024
 SIGMA_MAX: Final = 10
 LAMBDA_MAX: Final = 1000
 SHIFT_MAX: Final = 1000
+ACCEPT_MAX: Final = 100
 
 
 class Input(IntEnum):
@@ -140,8 +141,8 @@ FRAMES: Final = {
         (), None, None,
     ),
     "configure": FrameLayout(
-        "configure", 0x02, "<IBBBBBBHfff32sIHBBHffff",
-        ("stream", "keep_state", "method", "stats", "rule", "gate", "interval", "warm", "shrinkage", "momentum", "grade", "sites", "seed", "dimension", "population", "window", "generations", "sigma", "lambda", "settle", "shift"), None, None,
+        "configure", 0x02, "<IBBBBBBHfff32sIHBBHfffffB",
+        ("stream", "keep_state", "method", "stats", "rule", "gate", "interval", "warm", "shrinkage", "momentum", "grade", "sites", "seed", "dimension", "population", "window", "generations", "sigma", "lambda", "settle", "shift", "accept", "source"), None, None,
     ),
     "input": FrameLayout(
         "input", 0x03, "<III",

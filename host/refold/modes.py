@@ -19,12 +19,12 @@ from refoldc.adapt import LEAST_GRADE, METHODS, AdaptConfig, AdaptMethod
 from refoldc.ranking import Ranking, auto_count
 
 from refold.errors import UserError
-from refold.facts import INTERVAL_MAX, LAMBDA_MAX, SHIFT_MAX, SIGMA_MAX
+from refold.facts import ACCEPT_MAX, INTERVAL_MAX, LAMBDA_MAX, SHIFT_MAX, SIGMA_MAX
 
 KEYS = (
     *("sites", "gate", "stats", "rule", "a", "m", "d", "k", "window"),
     *("sigma", "lambda", "interval", "warm", "grade"),
-    *("seed", "generations", "settle", "shift"),
+    *("seed", "generations", "settle", "shift", "accept", "source"),
 )
 """Every key any method knows, in canonical order."""
 
@@ -202,10 +202,13 @@ def _sites(text: str, sites: int) -> tuple[int, ...] | None:
     return chosen
 
 
-def _gate(text: str, _sites: int) -> bool:
-    if text not in ("on", "off"):
-        raise ValueError("expected gate=on or gate=off")
-    return text == "on"
+def _switch(key: str) -> Callable[[str, int], bool]:
+    def read(text: str, _sites: int) -> bool:
+        if text not in ("on", "off"):
+            raise ValueError(f"expected {key}=on or {key}=off")
+        return text == "on"
+
+    return read
 
 
 def _choice(*allowed: str) -> Callable[[str, int], str]:
@@ -267,7 +270,7 @@ Reader = tuple[str, Callable[[str, int], Any]]
 _READERS: Mapping[str, Mapping[str, Reader]] = {
     "forge": {
         "sites": ("sites", _sites),
-        "gate": ("gate", _gate),
+        "gate": ("gate", _switch("gate")),
         "stats": ("stats", _choice("lagged", "exact")),
         "rule": ("rule", _choice("published", "refold")),
         "a": ("shrinkage", _number(zero=True)),
@@ -286,6 +289,8 @@ _READERS: Mapping[str, Mapping[str, Reader]] = {
         "generations": ("generations", _integer(0, 0xFFFF)),
         "settle": ("settle", _number(zero=True)),
         "shift": ("shift", _number(most=SHIFT_MAX, zero=True)),
+        "accept": ("accept", _number(most=ACCEPT_MAX, zero=True)),
+        "source": ("source", _switch("source")),
     },
 }
 """Keys of each method."""

@@ -41,7 +41,9 @@ class NativeConfig(c.Structure):
         ("generations", c.c_uint16),
         ("population", c.c_uint8),
         ("window", c.c_uint8),
-        *((name, c.c_float) for name in ("sigma", "lambda", "settle", "shift")),
+        ("source", c.c_uint8),
+        *((name, c.c_float) for name in ("sigma", "lambda")),
+        *((name, c.c_float) for name in ("settle", "shift", "accept")),
     )
 
 
@@ -78,10 +80,12 @@ def native_config(config: AdaptConfig, default_sites: tuple[int, ...]) -> Native
         config.generations,
         config.population,
         config.window,
+        config.source,
         config.sigma,
         config.weight,
         config.settle,
         config.shift,
+        config.accept,
     )
 
 

@@ -122,7 +122,7 @@ class SourceShift(c.Structure):
 
     _fields_ = [
         ("channels", c.c_uint32),
-        ("keep", c.c_float),
+        ("rate", c.c_float),
         ("source", c.c_void_p),
         ("mean", c.c_void_p),
     ]
@@ -142,6 +142,7 @@ def load_pace(out_dir: Path, *, cc: str = "cc", flags: Sequence[str] = ()) -> c.
     lib.refold_cma_default_population.restype = c.c_uint8
     lib.refold_cma_inject.restype = c.c_bool
     lib.refold_cma_has_settled.restype = c.c_bool
+    lib.refold_paired_error.restype = c.c_float
     lib.refold_window_moments.restype = Moments
     return lib
 

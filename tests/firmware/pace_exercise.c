@@ -117,10 +117,11 @@ static void exercise_statistics(log *out)
     int64_t s1[CHANNELS], s2[CHANNELS], sum1[CHANNELS], sum2[CHANNELS];
     float floor[CHANNELS] = {1, 1, 1, 1, 1, 1}, mean[CHANNELS], variance[CHANNELS];
     float source[CHANNELS] = {3, -40, -90, 100, 50, 7}, running[CHANNELS];
+    int8_t feature[CHANNELS] = {30, -128, 127, 0, 1, -7};
     refold_window window = {CHANNELS, 0, 3, sum1, sum2};
     refold_source target = {source, floor, floor};
     refold_shift shift = {CHANNELS, 0, 0.8f, floor, mean, variance};
-    refold_source_shift back = {CHANNELS, 0.9f, source, running};
+    refold_source_shift back = {CHANNELS, 0.1f, source, running};
 
     refold_source_shift_reset(&back);
     for (uint32_t t = 0; t < 6; t++) {
@@ -132,7 +133,7 @@ static void exercise_statistics(log *out)
         put1(out, refold_discrepancy(&window, &target));
         put1(out, refold_shift_distance(&shift, &window));
         refold_shift_absorb(&shift, &window);
-        refold_source_shift_absorb(&back, &window);
+        refold_source_shift_absorb(&back, feature);
     }
     put(out, mean, CHANNELS);
     put(out, variance, CHANNELS);

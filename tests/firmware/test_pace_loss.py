@@ -45,6 +45,7 @@ class Confidence(c.Structure):
         ("model", c.POINTER(Model)),
         ("images", c.c_uint32),
         ("entropy_sum", c.c_float),
+        ("entropy", c.c_float),
         *((name, c.c_void_p) for name in ("sums", "probabilities", "expected")),
     ]
 
@@ -64,7 +65,8 @@ def loss(tmp_path_factory: pytest.TempPathFactory) -> c.CDLL:
         flags=("-O1", "-fsanitize=undefined", "-fno-sanitize-recover=all"),
         out_dir=tmp_path_factory.mktemp("loss"),
     )
-    library.refold_confidence_variety.restype = c.c_float
+    for name in ("variety", "part"):
+        getattr(library, f"refold_confidence_{name}").restype = c.c_float
     return library
 
 
@@ -155,36 +157,59 @@ def softmax_table(scale: float) -> SoftmaxTable:
     return SoftmaxTable((c.c_uint16 * 256)(*values), 0)
 
 
+SCALE = 0.05
+
+
+class Predictions:
+    """A model's confidence after a stream of 12 images and a window of 12."""
+
+    def __init__(self, loss: c.CDLL) -> None:
+        self.table = softmax_table(SCALE)
+        self.model = Model(
+            output_count=OUTPUTS,
+            outputs=c.pointer(OutputTensor(scale=SCALE)),
+            softmax=c.cast(c.pointer(self.table), c.c_void_p),
+        )
+        self.sums, self.scratch = (
+            np.ones(OUTPUTS, np.uint32),
+            np.zeros(OUTPUTS, np.uint16),
+        )
+        self.expected = np.zeros(OUTPUTS, np.float32)
+        arrays = map(address, (self.sums, self.scratch, self.expected))
+        self.c = Confidence(c.pointer(self.model), 1, 1.0, 1.0, *arrays)
+        here = c.byref(self.c)
+        loss.refold_confidence_reset(here)
+        loss.refold_confidence_clear(here)
+        rng = np.random.default_rng(4)
+        stream, self.window = rng.integers(-90, 90, (2, 12, OUTPUTS)).astype(np.int32)
+        for row in stream:
+            loss.refold_confidence_expect(here, address(row))
+        self.parts = []
+        for row in self.window:
+            loss.refold_confidence_add(here, address(row))
+            self.parts.append(loss.refold_confidence_part(here))
+        self.stream_mean = np.full(OUTPUTS, 1 / OUTPUTS)
+        for p in probabilities(stream, SCALE):
+            self.stream_mean += 0.02 * (p - self.stream_mean)
+
+
 def test_variety_is_the_entropy_of_the_mean(loss: c.CDLL) -> None:
     """A third of the window's mean prediction and two of the stream's, to 1e-3."""
-    rng, scale = np.random.default_rng(4), 0.05
-    table = softmax_table(scale)
-    model = Model(
-        output_count=OUTPUTS,
-        outputs=c.pointer(OutputTensor(scale=scale)),
-        softmax=c.cast(c.pointer(table), c.c_void_p),
-    )
-    sums, scratch = np.ones(OUTPUTS, np.uint32), np.zeros(OUTPUTS, np.uint16)
-    expected = np.zeros(OUTPUTS, np.float32)
-    confidence = Confidence(
-        c.pointer(model), 1, 1.0, *map(address, (sums, scratch, expected))
-    )
-    here = c.byref(confidence)
-    loss.refold_confidence_reset(here)
-    loss.refold_confidence_clear(here)
-    stream, window = rng.integers(-90, 90, (2, 12, OUTPUTS)).astype(np.int32)
-    for row in stream:
-        loss.refold_confidence_expect(here, address(row))
-    for row in window:
-        loss.refold_confidence_add(here, address(row))
-    mean = np.full(OUTPUTS, 1 / OUTPUTS)
-    for p in probabilities(stream, scale):
-        mean += 0.02 * (p - mean)
-    mean += (probabilities(window, scale).mean(axis=0) - mean) / 3
-    variety = loss.refold_confidence_variety(here)
+    got = Predictions(loss)
+    mean = got.stream_mean
+    mean = mean + (probabilities(got.window, SCALE).mean(axis=0) - mean) / 3
+    variety = loss.refold_confidence_variety(c.byref(got.c))
     assert -(mean * np.log(mean)).sum() == pytest.approx(variety, abs=1e-3)
-    entropies = sum(pace_model.entropy(row, scale) for row in window)
-    assert (12, entropies) == (confidence.images, pytest.approx(confidence.entropy_sum))
+    entropies = sum(pace_model.entropy(row, SCALE) for row in got.window)
+    assert (12, entropies) == (got.c.images, pytest.approx(got.c.entropy_sum))
+
+
+def test_parts_are_the_losss_first_order(loss: c.CDLL) -> None:
+    """An image's part is its entropy and the slope of the variety along its own."""
+    got = Predictions(loss)
+    slopes = probabilities(got.window, SCALE) @ np.log(got.stream_mean) / 3
+    entropies = [pace_model.entropy(row, SCALE) for row in got.window]
+    assert entropies + slopes == pytest.approx(got.parts, abs=1e-3)
 
 
 def probabilities(logits: NDArray[np.int32], scale: float) -> NDArray[np.float64]:

@@ -259,7 +259,7 @@ def test_source_shift(pace: c.CDLL) -> None:
     """Features return towards the source as the running mean leaves it."""
     source = np.float32([10.25, -100, 100, 0])
     memory = guard(source), Guarded((4,), np.float32)
-    shift = SourceShift(4, 0.9, *(m.pointer for m in memory))
+    shift = SourceShift(4, 0.1, *(m.pointer for m in memory))
     pace.refold_source_shift_reset(c.byref(shift))
 
     def shifted(feature: list[int]) -> list[int]:
@@ -271,9 +271,8 @@ def test_source_shift(pace: c.CDLL) -> None:
     assert [-128, -1, 0, 127] == shifted([-128, -1, 0, 127])
     running = source.astype(float)
     for _ in range(30):
-        window = WindowTwin(pace, 4)
-        window.add(np.array([[30, 100, -100, 1]], np.int64))
-        pace.refold_source_shift_absorb(c.byref(shift), c.byref(window.c))
+        feature = guard(np.int8([30, 100, -100, 1]))
+        pace.refold_source_shift_absorb(c.byref(shift), feature.pointer)
         running = 0.9 * running + 0.1 * np.array([30, 100, -100, 1])
         np.testing.assert_allclose(memory[1].array, running, rtol=1e-5)
     move = np.floor(source - running + 0.5)

@@ -374,6 +374,8 @@ def test_begin_sends_the_settings() -> None:
         momentum=0.5,
         grade=0.125,
         sites=(1, 8),
+        accept=1.5,
+        source=True,
     )
     with device(virtual) as board:
         board.begin(config, keep_state=True)
@@ -381,7 +383,8 @@ def test_begin_sends_the_settings() -> None:
     mask = b"\x02\x01" + bytes(30)
     expected = (1, Method.FORGE, Stats.EXACT, Rule.REFOLD)
     search = (config.seed, 0, 12, 0, 20)
-    assert (*expected, 0, 4, 16, 0.25, 0.5, 0.125, mask, *search) == fields[1:-4]
+    assert (*expected, 0, 4, 16, 0.25, 0.5, 0.125, mask, *search) == fields[1:-6]
+    assert (1.5, True) == fields[-2:]
 
 
 def test_sites_default_to_the_models() -> None:

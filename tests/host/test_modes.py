@@ -44,6 +44,30 @@ def test_keys_reach_their_fields() -> None:
     assert expected == mode.config
 
 
+def test_keys_of_a_search_reach_their_fields() -> None:
+    """Every key of pace sets one field."""
+    mode = parse_mode(
+        "pace:d=8;k=6;window=4;sigma=0.1;lambda=0;seed=3;generations=5;settle=0.01;"
+        "shift=1;accept=1.5;source=on",
+        sites=SITES,
+    )
+    expected = AdaptConfig(
+        method="pace",
+        dimension=8,
+        population=6,
+        window=4,
+        sigma=0.1,
+        weight=0,
+        seed=3,
+        generations=5,
+        settle=0.01,
+        shift=1,
+        accept=1.5,
+        source=True,
+    )
+    assert expected == mode.config
+
+
 def test_all_sites_are_every_site() -> None:
     """``sites=all`` names also those that are off by default."""
     assert (0, 1, 2) == parse_mode("forge:sites=all", sites=3).config.sites
@@ -80,6 +104,9 @@ def test_what_is_given_beats_what_published_implies() -> None:
         ("forge:sites=-1", "has 21 sites"),
         ("forge:sites=a+b", "14+6+5"),
         ("forge:gate=auto", "gate=on or gate=off"),
+        ("forge:source=on", "does not belong to forge"),
+        ("pace:source=1", "source=on or source=off"),
+        ("pace:accept=-1", "expected a number in [0, 100]"),
         ("forge:grade=1e-9", "0 or a number from"),
         ("forge:rule=new", "published or refold"),
         ("forge:a", "has no value"),

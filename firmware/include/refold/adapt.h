@@ -46,10 +46,12 @@ typedef struct refold_adapt_config {
     uint16_t generations; /* at most so many in a domain; 0: until it settles */
     uint8_t population;   /* candidates of a generation */
     uint8_t window;       /* images that judge them; 0: as many as it allows */
+    uint8_t source;       /* 1: the last layer's input returns to clean images' mean */
     float sigma;          /* initial step, in (0, REFOLD_SIGMA_MAX] */
     float lambda;         /* weight of the features' discrepancy in the loss */
     float settle;         /* relative movement of the mean that ends a search */
     float shift;          /* distance of a window that is a change of domain */
+    float accept;         /* standard errors by which a better loss must be better */
 } refold_adapt_config;
 
 /* What happened to the last image. */

@@ -34,7 +34,9 @@
 #define REFOLD_FRAME_CONFIGURE_LAMBDA 70 /* f32 */
 #define REFOLD_FRAME_CONFIGURE_SETTLE 74 /* f32 */
 #define REFOLD_FRAME_CONFIGURE_SHIFT 78 /* f32 */
-#define REFOLD_FRAME_CONFIGURE_BYTES 82
+#define REFOLD_FRAME_CONFIGURE_ACCEPT 82 /* f32 */
+#define REFOLD_FRAME_CONFIGURE_SOURCE 86 /* u8 */
+#define REFOLD_FRAME_CONFIGURE_BYTES 87
 
 /* Host: bytes of image `index` of `stream`, in chunks of at most
  * chunk_bytes. */

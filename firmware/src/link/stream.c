@@ -78,6 +78,8 @@ void refold_link_configure(refold_link *link, const refold_frame *frame)
         config.lambda = get_f32(in + REFOLD_FRAME_CONFIGURE_LAMBDA);
         config.settle = get_f32(in + REFOLD_FRAME_CONFIGURE_SETTLE);
         config.shift = get_f32(in + REFOLD_FRAME_CONFIGURE_SHIFT);
+        config.accept = get_f32(in + REFOLD_FRAME_CONFIGURE_ACCEPT);
+        config.source = in[REFOLD_FRAME_CONFIGURE_SOURCE];
         memcpy(config.sites, in + REFOLD_FRAME_CONFIGURE_SITES, sizeof config.sites);
         status = keep_state > 1 ? REFOLD_ERROR_CONFIG
                                 : refold_adapt_set(link->ctx, &config);

@@ -8,13 +8,12 @@ void refold_source_shift_reset(refold_source_shift *shift)
         shift->mean[c] = shift->source[c];
 }
 
-void refold_source_shift_absorb(refold_source_shift *shift,
-                                const refold_window *window)
+void refold_source_shift_absorb(refold_source_shift *shift, const int8_t *feature)
 {
     for (uint32_t c = 0; c < shift->channels; c++) {
-        float now = refold_window_moments(window, c).mean;
+        float mean = shift->mean[c];
 
-        shift->mean[c] = now + shift->keep * (shift->mean[c] - now);
+        shift->mean[c] = mean + shift->rate * ((float)feature[c] - mean);
     }
 }
 
