@@ -1,35 +1,86 @@
-"""Boards attached over USB, told by their interface's numbers."""
+"""Serial ports over USB: what is attached now, told by numbers that stay."""
 
 from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
 
 from serial.tools import list_ports
 
 from refold.boards import Board
-from refold.errors import UserError
+
+_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
+_CHIPS_OWN = (0x303A, 0x1001)
+"""An ESP32-S3's own USB port, whose serial number is the chip's MAC."""
 
 
-def attached_ports(board: Board) -> tuple[str, ...]:
-    """Return the ports at which such a board may be; others use its bridge, too."""
-    numbers = {(usb.vid, usb.pid) for usb in board.usb}
-    found = (p.device for p in list_ports.comports() if (p.vid, p.pid) in numbers)
-    return tuple(sorted(found))
+@dataclass(frozen=True)
+class Attached:
+    """One serial port over USB.
 
-
-def find_port(board: Board) -> str:
-    """Return the port of the one such board that is attached.
-
-    Raises:
-        UserError: There is none, or there are several: none is chosen by guess.
+    Attributes:
+        device: Its name of the moment: a path, or a COM port.
+        vid: Vendor.
+        pid: Product.
+        serial_number: Of the interface, which keeps it wherever it is plugged in; None
+            where it has none, and not always its own.
+        usb_path: The connector, hubs included, such as ``1-2.3``, after ``:`` the
+            interface where there are several; None where the system does not tell.
+        product: What it calls itself.
     """
-    ports = attached_ports(board)
-    if len(ports) == 1:
-        return ports[0]
-    if ports:
-        raise UserError(
-            f"{len(ports)} boards may be {board.id}: {', '.join(ports)}; name one of "
-            "them with --port"
+
+    device: str
+    vid: int
+    pid: int
+    serial_number: str | None = None
+    usb_path: str | None = None
+    product: str | None = None
+
+    @property
+    def mac(self) -> str | None:
+        """The chip's MAC, in lower case, where USB tells it."""
+        number = (self.serial_number or "").lower()
+        known = (self.vid, self.pid) == _CHIPS_OWN and _MAC.fullmatch(number)
+        return number if known else None
+
+    @property
+    def numbers(self) -> str:
+        """Vendor and product as ``303A:1001``."""
+        return f"{self.vid:04X}:{self.pid:04X}"
+
+    def __str__(self) -> str:
+        path = f"usb:{self.usb_path}" if self.usb_path else None
+        number = f"serial number {self.serial_number}" if self.serial_number else None
+        identity = ", ".join(filter(None, (number, path)))
+        return f"{self.device} ({identity})" if identity else self.device
+
+
+def list_attached() -> tuple[Attached, ...]:
+    """Return every serial port over USB, by name."""
+    found = (
+        Attached(
+            device=port.device,
+            vid=port.vid,
+            pid=port.pid,
+            serial_number=port.serial_number,
+            usb_path=port.location,
+            product=port.product,
         )
-    raise UserError(
-        f"no {board.id} is attached over USB; connect it ('refold boards' shows what "
-        "is there), or name its port with --port"
+        for port in list_ports.comports()
+        if port.vid is not None and port.pid is not None
     )
+    return tuple(sorted(found, key=lambda usb: usb.device))
+
+
+def attached_as(board: Board) -> tuple[Attached, ...]:
+    """Return those that may be such a board; others use its bridge, too."""
+    numbers = {(usb.vid, usb.pid) for usb in board.usb}
+    return tuple(usb for usb in list_attached() if (usb.vid, usb.pid) in numbers)
+
+
+def attached_at(path: str) -> Attached | None:
+    """Return what is behind a device path or a link to one; None where it is no USB."""
+    real = os.path.realpath(path)
+    same = (usb for usb in list_attached() if usb.device in (path, real))
+    return next(same, None)

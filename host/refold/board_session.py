@@ -1,22 +1,16 @@
 """A session with a board: started or found, locked, greeted, and let go.
 
 A native or emulated board is spawned. Any other sits behind a port, given or found
-over USB, which one process at a time may use: a lock file says whose it is, because
-an exclusive open alone does not keep a plain open out.
+over USB, which one process at a time may use.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-
-from filelock import FileLock, Timeout
-from platformdirs import user_cache_path
 
 from refold import emulator
 from refold.boards import Board
@@ -25,6 +19,7 @@ from refold.device import Device, Patience
 from refold.emulation import lacking
 from refold.errors import UserError
 from refold.link import open_link
+from refold.lock import hold
 from refold.place import find_place
 from refold.process import spawn
 
@@ -40,6 +35,7 @@ def connect(
     *,
     arguments: Sequence[str] = (),
     patience: Patience | None = None,
+    wait_s: float = 0.0,
 ) -> Iterator[Device]:
     """Yield the device that runs ``build``, greeted; release it at the end.
 
@@ -50,6 +46,7 @@ def connect(
             and takes the one other that is attached.
         arguments: More arguments for a spawned board.
         patience: Deadlines of the device.
+        wait_s: How long to wait for a process that has the board.
 
     Raises:
         UserError: No port is known, it cannot be opened, another process holds
@@ -62,8 +59,9 @@ def connect(
             command = (*_start(board, build), *arguments)
             port = stack.enter_context(spawn(command))
         else:
-            port = find_place(board, port).url
-            stack.enter_context(hold(port))
+            place = find_place(board, port)
+            stack.enter_context(hold(place, wait_s=wait_s))
+            port = place.url
         link = stack.enter_context(open_link(port, baud=board.link.baud))
         device = Device(
             link,
@@ -105,40 +103,3 @@ def remedy(board: Board, build: Build) -> str:
     command = f"refold {verb} {shlex.quote(str(artefact))} --board {board.id}"
     port = "" if board.flash is None else " --port PORT"
     return f"put that on the board with '{command}{port}'"
-
-
-# --- given ports -------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def hold(port: str) -> Iterator[None]:
-    """Keep other refold processes off ``port`` for the context.
-
-    Raises:
-        UserError: One of them has it; the message says which.
-    """
-    path = _lock_path(port)
-    owner = path.with_suffix(".owner")
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        who = "another refold process"
-        with contextlib.suppress(OSError):
-            who = owner.read_text()
-        raise UserError(
-            f"port {port} is in use by {who}; wait for it or end it"
-        ) from None
-    try:
-        owner.write_text(f"process {os.getpid()} ({' '.join(sys.argv)[:200]})")
-        yield
-    finally:
-        owner.unlink(missing_ok=True)
-        lock.release()
-
-
-def _lock_path(port: str) -> Path:
-    name = port if "://" in port else os.path.realpath(port)
-    folder = user_cache_path("refold", ensure_exists=True) / "ports"
-    folder.mkdir(exist_ok=True)
-    return folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"

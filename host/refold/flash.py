@@ -14,12 +14,13 @@ from functools import partial
 from pathlib import Path
 
 from refold import esptool
-from refold.board_session import hold
 from refold.boards import Board, Flash
 from refold.boot import ROM_BAUD, Boot
 from refold.errors import InfraError, UserError
 from refold.esptool import EsptoolError, Kind, Written
 from refold.images import FlashImages
+from refold.lock import hold
+from refold.place import find_place
 from refold.protocol import Hello
 from refold.watch import Watch
 from refold.wire import open_wire
@@ -105,7 +106,7 @@ def flash(
     settings = flash_settings(board)
     files = _files(directory, images, settings)
     esptool.check_installed()
-    with hold(port):
+    with hold(find_place(board, port)):
         open_wire(port, baud=ROM_BAUD).close()  # its messages are the better ones
         boot = Boot(
             port,

@@ -13,12 +13,12 @@ from refoldc.artefact import Artefact, load_artefact
 from refoldc.manifest import OutputRecord
 
 from refold import bounds
-from refold.attached import find_port
 from refold.baseline import Baseline, Setting, require_comparable
 from refold.boards import Board, load_board
 from refold.data import DataSet, load_data
 from refold.errors import UserError
 from refold.modes import Mode, parse_modes
+from refold.place import find_place
 from refold.schedule import CLEAN, Schedule, Step, parse_corruptions, plan_steps
 from refold.watch import Watch
 
@@ -36,6 +36,7 @@ class RunOptions:
     ``output`` None scores the first output that is a vector.
     ``baseline``: The earlier result that this one must not be worse than.
     ``power`` names the instrument, as :func:`refold.power.ppk2.parse` reads it.
+    ``wait``: Seconds to wait for a process that has the board.
     """
 
     data: str
@@ -53,6 +54,7 @@ class RunOptions:
     profile: bool = False
     baseline: Baseline | None = None
     power: str | None = None
+    wait: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +187,7 @@ def _default_modes(artefact: Artefact) -> str:
 def _check_port(board: Board, port: str | None) -> None:
     """Before a build, which may take minutes."""
     if port is None and board.link.kind == "serial":
-        find_port(board)
+        find_place(board, None)
     if port is not None and not port.strip():
         raise UserError(
             "--port is empty; name the port ('refold boards' lists what is attached), "

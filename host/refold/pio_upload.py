@@ -16,11 +16,12 @@ from pathlib import Path
 
 from refoldc.artefact import load_artefact
 
-from refold.board_session import hold
 from refold.boards import Board
 from refold.boot import Boot
 from refold.errors import InfraError, UserError
 from refold.esp_build import prepare
+from refold.lock import hold
+from refold.place import find_place
 from refold.placement import place
 from refold.protocol import Hello
 from refold.recipe import make_recipe
@@ -57,7 +58,7 @@ def upload(artefact: Path, board: Board, port: str, *, watch: Watch) -> Hello:
     code, said = _pio(artefact, board, timeout_s=BUILD_S)
     if code != 0:
         raise UserError(f"PlatformIO cannot build {board.toolchain.env}:\n{said}")
-    with hold(port):
+    with hold(find_place(board, port)):
         open_wire(port, baud=board.link.baud).close()
         boot = Boot(port, board.link.baud, _build_hash(artefact, board), wait_s=HELLO_S)
         watch.stage(f"PlatformIO uploads to {port}")

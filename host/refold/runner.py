@@ -96,7 +96,9 @@ def _stream_all(
     try:
         with (
             open_meter(job.options.power) as meter,
-            connect(job.board, built, job.options.port) as device,
+            connect(
+                job.board, built, job.options.port, wait_s=job.options.wait
+            ) as device,
             recording(meter) as power,
         ):
             ledger.hello = device.hello()

@@ -1,17 +1,17 @@
-"""Which port a board is at where none is named."""
+"""What is attached, and that a board is there before anything is built."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+from serial.tools.list_ports_common import ListPortInfo
 from small_model import make_images, write_model
+from usb import BRIDGE, CHIPS_OWN, OTHER, attach, usb_port
 
 from refoldc import compile_model
 
-from refold.attached import attached_ports, find_port
+from refold.attached import Attached, list_attached
 from refold.boards import load_board
 from refold.cli import status
 from refold.errors import UserError
@@ -19,7 +19,6 @@ from refold.job import RunOptions, prepare
 from refold.watch import Watch
 
 UART = load_board("esp32s3-devkitc-1")
-BRIDGE, OTHER = (0x10C4, 0xEA60), (0x0403, 0x6001)
 
 
 @pytest.fixture(scope="module")
@@ -31,34 +30,24 @@ def artefact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "small.refold"
 
 
-def attach(
-    monkeypatch: pytest.MonkeyPatch, ports: Sequence[tuple[str, tuple[int, int]]]
-) -> None:
-    """Let the computer have these serial ports."""
-    listed = [SimpleNamespace(device=d, vid=vid, pid=pid) for d, (vid, pid) in ports]
-    monkeypatch.setattr("refold.attached.list_ports.comports", lambda: listed)
+def test_the_chips_own_port_tells_its_mac() -> None:
+    """Its serial number is the MAC; a bridge's is none, whatever it looks like."""
+    own = Attached("/dev/ttyACM0", *CHIPS_OWN, serial_number="F4:12:FA:C1:72:E8")
+    bridge = Attached("/dev/ttyUSB0", *BRIDGE, serial_number="F4:12:FA:C1:72:E8")
+    assert ("f4:12:fa:c1:72:e8", None) == (own.mac, bridge.mac)
 
 
-def test_the_only_board_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ports of other interfaces do not count."""
-    attach(monkeypatch, [("/dev/ttyUSB0", OTHER), ("/dev/ttyUSB1", BRIDGE)])
-    assert "/dev/ttyUSB1" == find_port(UART)
-
-
-def test_none_of_several_is_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message lists them, in order."""
-    attach(monkeypatch, [("/dev/ttyUSB1", BRIDGE), ("/dev/ttyUSB0", BRIDGE)])
-    assert ("/dev/ttyUSB0", "/dev/ttyUSB1") == attached_ports(UART)
-    expected = "2 boards may be esp32s3-devkitc-1: /dev/ttyUSB0, /dev/ttyUSB1; name one"
-    with pytest.raises(UserError, match=expected):
-        find_port(UART)
+def test_ports_without_usb_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A computer's own serial ports have no numbers to be known by."""
+    attach(monkeypatch, ListPortInfo("/dev/ttyS0"), usb_port("/dev/ttyUSB0", OTHER))
+    assert ["/dev/ttyUSB0"] == [usb.device for usb in list_attached()]
 
 
 def test_a_run_needs_a_board_before_anything_is_built(
     monkeypatch: pytest.MonkeyPatch, artefact: Path
 ) -> None:
     """The first build for the chip takes minutes."""
-    attach(monkeypatch, [])
+    attach(monkeypatch)
     with pytest.raises(UserError, match="no esp32s3-devkitc-1 is attached over USB"):
         prepare(artefact, RunOptions(data="digits", board=UART.id), Watch())
 
@@ -71,7 +60,7 @@ def test_flashing_needs_a_port_before_anything_is_built(
 ) -> None:
     """The port that is found is opened first; a wrong one is told as such."""
     port = str(tmp_path / "ttyUSB0")
-    attach(monkeypatch, [(port, BRIDGE)])
+    attach(monkeypatch, usb_port(port, BRIDGE))
     assert 2 == status(["flash", str(artefact), "--board", UART.id])
     assert f"port {port} does not exist" in capsys.readouterr().err
     assert not (artefact / "build" / UART.id).exists()

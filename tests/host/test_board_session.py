@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,12 +13,14 @@ from virtual_device import BUILD, Script, VirtualDevice
 from refoldc.adapt import AdaptConfig
 
 from refold import board_session, process
-from refold.board_session import connect, hold
+from refold.board_session import connect
 from refold.boards import Board, Flash, load_board
 from refold.build import Build, build
 from refold.device import Device, Patience, Reply
 from refold.errors import InfraError, UserError
 from refold.link import open_link
+from refold.lock import hold
+from refold.place import Place
 from refold.process import spawn
 
 OFF = AdaptConfig(method="off")
@@ -215,7 +216,7 @@ def test_a_port_is_one_sessions(native: Board, tmp_path: Path) -> None:
     """While one has it another is refused and told who has it; then it is free."""
     build_ = fake_build(tmp_path, "")
     with VirtualDevice() as virtual:
-        with hold(virtual.url):
+        with hold(Place(virtual.url)):
             me = rf"in use by process {os.getpid()} \("
             with (
                 pytest.raises(UserError, match=me),
@@ -224,28 +225,6 @@ def test_a_port_is_one_sessions(native: Board, tmp_path: Path) -> None:
                 pass
         with connect(native, build_, virtual.url) as device:
             assert isinstance(device, Device)
-
-
-def test_a_port_is_one_processes(tmp_path: Path) -> None:
-    """The lock holds across processes and over different names of a device."""
-    code = (
-        "import sys; from refold.board_session import hold\n"
-        "with hold(sys.argv[1]): print('held', flush=True); sys.stdin.read()"
-    )
-    device, alias = tmp_path / "ttyACM0", tmp_path / "by-id"
-    device.touch()
-    alias.symlink_to(device)
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-c", code, str(device)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        with (
-            pytest.raises(UserError, match=f"in use by process {holder.pid} "),
-            hold(str(alias)),
-        ):
-            pass
 
 
 def test_a_serial_board_needs_a_port(native: Board, tmp_path: Path) -> None:

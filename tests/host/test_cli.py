@@ -30,6 +30,8 @@ from refold.cli import status
 from refold.console import ProgressWatch
 from refold.device import Device
 from refold.esp_tool import Tool
+from refold.lock import hold
+from refold.place import Place
 from refold.result import check_place, load_result, write_result
 
 Call = Callable[..., tuple[int, str, str]]
@@ -538,7 +540,7 @@ def test_a_port_that_does_not_exist(refold: Call, place: Any, tmp_path: Path) ->
 
 def test_a_port_in_use(refold: Call, place: Any) -> None:
     """A port that another process holds is named, with its holder."""
-    with VirtualDevice(Script()) as device, board_session.hold(device.url):
+    with VirtualDevice(Script()) as device, hold(Place(device.url)):
         code, _, err = refold(*run_words(place, "--port", device.url))
     assert 2 == code
     one_message(err, "in use by process")

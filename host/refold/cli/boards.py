@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from rich.table import Table
 
-from refold.attached import attached_ports
+from refold.attached import attached_as
 from refold.boards import Board, list_boards
 from refold.console import OUT
 from refold.emulation import lacking
@@ -29,4 +29,4 @@ def attached(board: Board) -> str:
     """Return the ports at which such a board may be; USB numbers decide."""
     if board.link.kind == "spawn":
         return lacking(board) or "always there"
-    return ", ".join(attached_ports(board)) or "no"
+    return ", ".join(usb.device for usb in attached_as(board)) or "no"

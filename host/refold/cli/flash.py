@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from refold.attached import find_port
 from refold.boards import Board, Flash, load_board
 from refold.boot import ROM_BAUD
 from refold.build import build
@@ -16,6 +15,7 @@ from refold.errors import UserError
 from refold.flash import Flashed, flash, flash_settings
 from refold.images import FLASH_FILE, FlashImages, Image, read_images
 from refold.pio_upload import upload
+from refold.place import find_place
 from refold.wire import open_wire
 
 
@@ -41,7 +41,7 @@ def command(
     """
     target = load_board(board)
     settings = flash_settings(target)
-    port = find_port(target) if port is None else port
+    port = find_place(target, port).url
     with watching() as watch:
         if settings.method == "platformio" and not files:
             hello = upload(artefact, target, port, watch=watch)

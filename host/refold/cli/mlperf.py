@@ -19,6 +19,7 @@ TAKEN = (
     "data",
     "board",
     "port",
+    "wait",
     "protocol",
     "images",
     "check",

@@ -34,6 +34,15 @@ port_option = click.option(
     "rfc2217://HOST:PORT; default the one that is attached over USB.",
 )
 
+wait_option = click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default="do not wait",
+    metavar="SECONDS",
+    help="How long to wait where another refold process has the board.",
+)
+
 shape_option = click.option(
     "--shape",
     "shapes",

@@ -18,6 +18,7 @@ from refold.cli.options import (
     baseline_options,
     board_option,
     port_option,
+    wait_option,
 )
 from refold.console import show_regressions, show_result, watching
 from refold.job import DEFAULT_MODES
@@ -37,6 +38,7 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @click.option("--data", required=True, metavar="SPEC", help="Labelled images.")
 @board_option
 @port_option
+@wait_option
 @click.option(
     "--protocol",
     type=click.Choice(["refold", "mlperf-tiny"]),
@@ -119,6 +121,7 @@ def command(
     data: str,
     board: str,
     port: str | None,
+    wait: float,
     protocol: Literal["refold", "mlperf-tiny"],
     corruptions: str,
     severity: int,
@@ -153,7 +156,12 @@ def command(
         return run_as_mlperf(
             artefact,
             MlperfOptions(
-                data=data, board=board, port=port, images=images, check=check
+                data=data,
+                board=board,
+                port=port,
+                images=images,
+                check=check,
+                wait_s=wait,
             ),
             json_file,
         )
@@ -180,6 +188,7 @@ def command(
         profile=profile,
         baseline=baseline,
         power=power,
+        wait=wait,
     )
     for file in (json_file, html_file, junit_file):
         if file is not None:

@@ -18,12 +18,12 @@ from refoldc.artefact import Artefact, load_artefact
 from refoldc.reference import Reference
 from refoldc.softmax import ONE_Q15, softmax_table
 
-from refold.board_session import hold
 from refold.boards import Board, load_board
 from refold.build import Build, build
 from refold.data import DataSet, load_data
 from refold.errors import InfraError, UserError
 from refold.inputs import device_input
+from refold.lock import hold
 from refold.mlperf.dut import REMEDY, Dut, open_dut
 from refold.mlperf.result import (
     SCHEMA,
@@ -33,6 +33,7 @@ from refold.mlperf.result import (
     Window,
 )
 from refold.mlperf.score import TARGETS, auc, normalised, top1
+from refold.place import find_place
 from refold.process import spawn
 from refold.result import tool_versions
 from refold.watch import Watch
@@ -59,6 +60,7 @@ class MlperfOptions:
         images: At most so many; None for all.
         check: Compare every answer with the host model's.
         window_s: Least length of a window of the performance mode.
+        wait_s: How long to wait for a process that has the board.
     """
 
     data: str
@@ -67,6 +69,7 @@ class MlperfOptions:
     images: int | None = None
     check: bool = True
     window_s: float = WINDOW_S
+    wait_s: float = 0.0
 
 
 def run_mlperf(
@@ -151,7 +154,8 @@ def _device(
     path: Path, board: Board, artefact: Artefact, options: MlperfOptions, watch: Watch
 ) -> Iterator[Dut]:
     if options.port is not None:
-        with hold(options.port), open_dut(options.port) as dut:
+        place = find_place(board, options.port)
+        with hold(place, wait_s=options.wait_s), open_dut(place.url) as dut:
             yield dut
         return
     if board.port != "native":
