@@ -29,6 +29,7 @@ import numpy as np
 from esp32s3_count import FEW_SITES, spread
 from msgspec import structs
 from numpy.typing import NDArray
+from page import show
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import GOLDEN, GOLDEN_INPUT, load_artefact
@@ -54,8 +55,7 @@ RUN_S: Final = 600.0
 BASE_MOST: Final = 5_500_000
 """Instructions of ResNet-20 without adaptation, as the issue bounds them."""
 ALL_MOST, FEW_MOST = 0.04, 0.015
-MARKER: Final = "<!-- executed -->\n\n"
-END: Final = "<!-- /executed -->\n"
+SECTION: Final = "executed"
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ def run(
         click.echo(f"{mode.title}: {wrong} of {len(images)} images differ")
         complaints += [f"{mode.title}: {wrong} images differ"] if wrong else []
     counts = [least(found) for found in ran]
-    show(render(graph, modes, counts), markdown)
+    show(render(graph, modes, counts), markdown, SECTION)
     return [*complaints, *(missed(modes, counts) if bounds else ())]
 
 
@@ -357,16 +357,6 @@ def run_modes(
         ran = execute(program, target)
     step = len(images)
     return modes, images, [ran[i : i + step] for i in range(0, len(ran), step)]
-
-
-def show(text: str, markdown: Path | None) -> None:
-    """Print the tables, or put them between a document's marks."""
-    if markdown is None:
-        click.echo(text, nl=False)
-        return
-    head, _, tail = markdown.read_text(encoding="utf-8").partition(MARKER)
-    _, end, tail = tail.partition(END)
-    markdown.write_text(f"{head}{MARKER}{text}\n{end}{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":

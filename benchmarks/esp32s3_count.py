@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from page import show
 
 from refoldc.artefact import load_artefact
 from refoldc.cost import layer_macs
@@ -35,8 +36,8 @@ INPUT_INSTRUCTIONS: Final = 8
 """Of the portable input table, a value: two loads, a store, address and loop."""
 FEW_SITES: Final = 3
 """So many are named in the table."""
-MARKER: Final = "<!-- counts -->\n\n"
-"""In a document, what the tables follow."""
+SECTION: Final = "counts"
+"""Of a page, that holds the tables."""
 
 
 @dataclass(frozen=True)
@@ -166,16 +167,11 @@ def measure(path: Path, graph: QGraph) -> str:
 @click.option(
     "--markdown",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Replace what this file holds below its line <!-- counts -->.",
+    help="Write the tables into this page, between its marks <!-- counts -->.",
 )
 def main(artefact: Path, markdown: Path | None) -> None:
     """Print the tables, or write them."""
-    text = measure(artefact, load_artefact(artefact).qgraph)
-    if markdown is None:
-        click.echo(text, nl=False)
-        return
-    head, marker, _ = markdown.read_text(encoding="utf-8").partition(MARKER)
-    markdown.write_text(f"{head}{marker}{text}", encoding="utf-8")
+    show(measure(artefact, load_artefact(artefact).qgraph), markdown, SECTION)
 
 
 if __name__ == "__main__":

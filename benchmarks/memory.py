@@ -14,6 +14,7 @@ from typing import Final
 
 import click
 import numpy as np
+from page import show
 
 from refoldc.calibrate import calibrate
 from refoldc.errors import DoesNotFit
@@ -28,8 +29,8 @@ from refoldc.quantise import quantise
 from refold.boards import Board, list_boards
 from refold.placement import board_limits, free_sram, place
 
-MARKER: Final = "<!-- memory -->\n\n"
-"""In a document, what the table follows."""
+SECTION: Final = "memory"
+"""Of a page, that holds the table."""
 HEAD: Final = (
     "| board | tensors and scratch | adaptation state | link | hot weights | of RAM "
     "| constants | of flash |\n"
@@ -82,16 +83,11 @@ def _cells(graph: QGraph, board: Board) -> Iterator[str]:
 @click.option(
     "--markdown",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Replace what this file holds below its line <!-- memory -->.",
+    help="Write the table into this page, between its marks <!-- memory -->.",
 )
 def main(model: Path, markdown: Path | None) -> None:
     """Print the table, or write it."""
-    text = render(quantised(model), list_boards()) + "\n"
-    if markdown is None:
-        click.echo(text, nl=False)
-        return
-    head, marker, _ = markdown.read_text(encoding="utf-8").partition(MARKER)
-    markdown.write_text(f"{head}{marker}{text}", encoding="utf-8")
+    show(render(quantised(model), list_boards()), markdown, SECTION)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from refold.boards import list_boards
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import memory
+from page import read_section
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +27,7 @@ def resnet20(repo_root: Path) -> QGraph:
 
 def test_the_table_is_current(resnet20: QGraph, repo_root: Path) -> None:
     """The command was run after the last change."""
-    page = (repo_root / "docs/boards.md").read_text(encoding="utf-8")
-    table = page.partition(memory.MARKER)[2]
+    table = read_section(repo_root / "docs/boards.md", memory.SECTION)
     assert memory.render(resnet20, list_boards()) + "\n" == table
 
 

@@ -8,6 +8,7 @@ import esp32s3_count
 import numpy as np
 import pytest
 from emitted import emit, write_sources
+from page import read_section
 
 from refoldc.calibrate import calibrate
 from refoldc.fold import fold
@@ -43,8 +44,7 @@ def test_resnet20(resnet20: QGraph, tmp_path: Path, repo_root: Path) -> None:
         counts = esp32s3_count.count(program, resnet20, *sites)
         assert esp32s3_count.total(counts, resnet20) <= (1 + most) * base
 
-    text = (repo_root / "docs/kernels.md").read_text(encoding="utf-8")
-    tables = text.partition(esp32s3_count.MARKER)[2]
+    tables = read_section(repo_root / "docs/kernels.md", esp32s3_count.SECTION)
     assert f"| off | {base:,} | |" in tables
     for c in off:
         assert f"| {c.macs:,} | {sum(c.executed[:-1]):,} |" in tables
