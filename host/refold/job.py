@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from refold.watch import Watch
 
 DEFAULT_MODES = "off,forge"
 
+OnReset = Literal["fail", "resume"]
+
 _logger = logging.getLogger(__name__)
 
 
@@ -37,6 +40,11 @@ class RunOptions:
     ``baseline``: The earlier result that this one must not be worse than.
     ``power`` names the instrument, as :func:`refold.power.ppk2.parse` reads it.
     ``wait``: Seconds to wait for a process that has the board.
+    ``deadline``: Seconds after which the run ends as it is; None: only what is waited
+    for has deadlines.
+    ``on_reset``: Whether a board that was lost ends the run, or its stream is streamed
+    again once it is back.
+    ``power_cycle``: Shell command that cuts the power of a board that is silent.
     """
 
     data: str
@@ -55,6 +63,9 @@ class RunOptions:
     baseline: Baseline | None = None
     power: str | None = None
     wait: float = 0.0
+    deadline: float | None = None
+    on_reset: OnReset = "fail"
+    power_cycle: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,8 @@ CONNECT_S = 5.0
 """Longest wait for a socket to be accepted."""
 _POLL_S = 0.1
 """How often a wire without a wake-up looks whether it is to close."""
+_PSEUDO_TERMINALS = ("/dev/pts/", "/dev/ttys")
+"""Where Linux and macOS have them."""
 _READ_BYTES = 1 << 12
 """More at once gains nothing, and buffers cut to size scatter the heap."""
 
@@ -121,6 +123,13 @@ class SerialWire:
 
     def close(self) -> None:
         self._port.close()
+
+
+def has_baud(url: str) -> bool:
+    """Whether bytes come at a rate there: sockets and pseudo-terminals have none."""
+    if "://" in url:
+        return url.startswith("rfc2217://")
+    return not os.path.realpath(url).startswith(_PSEUDO_TERMINALS)
 
 
 def open_wire(url: str, *, baud: int) -> Wire:

@@ -43,6 +43,19 @@ wait_option = click.option(
     help="How long to wait where another refold process has the board.",
 )
 
+deadline_option = click.option(
+    "--deadline",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End after so long, wherever it is: exit 3, results so far are kept.",
+)
+
+power_cycle_option = click.option(
+    "--power-cycle",
+    metavar="COMMAND",
+    help="Shell command that cuts the power of a board that is silent.",
+)
+
 shape_option = click.option(
     "--shape",
     "shapes",
