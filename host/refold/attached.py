@@ -10,7 +10,7 @@ from serial.tools import list_ports
 
 from refold.boards import Board
 
-_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
+MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 _CHIPS_OWN = (0x303A, 0x1001)
 """An ESP32-S3's own USB port, whose serial number is the chip's MAC."""
 
@@ -41,7 +41,7 @@ class Attached:
     def mac(self) -> str | None:
         """The chip's MAC, in lower case, where USB tells it."""
         number = (self.serial_number or "").lower()
-        known = (self.vid, self.pid) == _CHIPS_OWN and _MAC.fullmatch(number)
+        known = (self.vid, self.pid) == _CHIPS_OWN and MAC.fullmatch(number)
         return number if known else None
 
     @property

@@ -24,13 +24,14 @@ board_option = click.option(
     default=DEFAULT_BOARD,
     show_default=True,
     metavar="ID",
-    help="Board; 'refold boards' lists them.",
+    help="Board, or the name of one of yours; 'refold boards' lists them.",
 )
 
 port_option = click.option(
     "--port",
-    metavar="URL",
-    help="Where the board is: device path, COM port, socket://HOST:PORT or "
+    metavar="PORT",
+    help="Where the board is: its name in your board file, USB serial number, MAC or "
+    "usb:PATH ('refold boards scan'), device path, COM port, socket://HOST:PORT or "
     "rfc2217://HOST:PORT; default the one that is attached over USB.",
 )
 

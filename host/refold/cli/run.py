@@ -219,7 +219,7 @@ def command(
     if baseline is not None and result.complete:
         show_regressions(regressions(baseline, result), baseline.name)
     if dump_layers and result.verdict != "infra":
-        file = artefact / "build" / board / LAYERS
+        file = artefact / "build" / result.board.id / LAYERS
         click.echo(f"layer outputs, all equal to the host model's: {file}")
     return exit_code(result)
 
