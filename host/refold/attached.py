@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from serial.tools import list_ports
 
-from refold.boards import Board
+from refold.boards import Board, list_boards
 
 MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 _CHIPS_OWN = (0x303A, 0x1001)
@@ -77,6 +77,12 @@ def attached_as(board: Board) -> tuple[Attached, ...]:
     """Return those that may be such a board; others use its bridge, too."""
     numbers = {(usb.vid, usb.pid) for usb in board.usb}
     return tuple(usb for usb in list_attached() if (usb.vid, usb.pid) in numbers)
+
+
+def boards_as(usb: Attached) -> tuple[Board, ...]:
+    """Return the boards that a port may be."""
+    numbers = (usb.vid, usb.pid)
+    return tuple(b for b in list_boards() if numbers in ((u.vid, u.pid) for u in b.usb))
 
 
 def attached_at(path: str) -> Attached | None:

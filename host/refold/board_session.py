@@ -73,7 +73,7 @@ def connect(
 @contextlib.contextmanager
 def open_session(
     board: Board,
-    build: Build,
+    build: Build | None,
     port: str | None = None,
     *,
     arguments: Sequence[str] = (),
@@ -83,7 +83,7 @@ def open_session(
 
     Args:
         board: Which it is.
-        build: What must run there.
+        build: What must run there; None takes any firmware of a board that runs.
         port: URL of a board that runs already; None starts one that is spawned,
             and takes the one other that is attached.
         arguments: More arguments for a spawned board.
@@ -97,6 +97,8 @@ def open_session(
     """
 
     def greet(link: Link) -> Device:
+        if build is None:
+            return Device(link, patience=terms.patience)
         return Device(
             link,
             build_hash=build.build_hash,
@@ -106,7 +108,7 @@ def open_session(
         )
 
     with ExitStack() as stack:
-        if port is None and board.link.kind == "spawn":
+        if port is None and board.link.kind == "spawn" and build is not None:
             command = (*_start(board, build), *arguments)
             way = Way(
                 partial(_spawned, command), greet, terms.power_cycle, started=True

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import chain, count
 
 from refold import esptool
-from refold.attached import Attached, list_attached
-from refold.boards import Board, list_boards
+from refold.attached import Attached, boards_as, list_attached
+from refold.boards import Board
 from refold.errors import UserError
 from refold.esptool import EsptoolError
 from refold.identity import entry_of, port_known_as
@@ -71,12 +71,11 @@ def scan(port: str | None = None, *, ask_mac: bool = False) -> tuple[Found, ...]
     chosen = attached if port is None else (_chosen(port, attached),)
     if ask_mac:
         esptool.check_installed()
-    boards = list_boards()
     return tuple(
         Found(
             usb=usb,
-            mac=_ask_mac(usb, boards) if ask_mac and usb.mac is None else usb.mac,
-            boards=_fitting(usb, boards),
+            mac=_ask_mac(usb) if ask_mac and usb.mac is None else usb.mac,
+            boards=boards_as(usb),
             alone=numbers[usb.serial_number] == 1,
         )
         for usb in chosen
@@ -88,18 +87,13 @@ def _chosen(port: str, attached: Iterable[Attached]) -> Attached:
     return by_path or port_known_as(port)
 
 
-def _fitting(usb: Attached, boards: Iterable[Board]) -> tuple[Board, ...]:
-    numbers = (usb.vid, usb.pid)
-    return tuple(b for b in boards if numbers in ((u.vid, u.pid) for u in b.usb))
-
-
-def _ask_mac(usb: Attached, boards: Iterable[Board]) -> str | None:
+def _ask_mac(usb: Attached) -> str | None:
     """The MAC that the chip tells esptool; other things' chips are left alone."""
-    board = next(iter(_fitting(usb, boards)), None)
-    if board is None:
+    boards = boards_as(usb)
+    if not boards:
         return None
     try:
-        with hold(find_place(board, usb.device)):
+        with hold(find_place(boards[0], usb.device)):
             return esptool.read_mac(usb.device)
     except (EsptoolError, UserError) as error:
         _logger.warning("%s tells no MAC: %s", usb.device, error)

@@ -113,6 +113,11 @@ class Session:
     ) -> None:
         self._line.__exit__(kind, error, trace)
 
+    @property
+    def link(self) -> Link:
+        """The line that is open now."""
+        return self._link
+
     def recover(self, error: InfraError, *, restart: bool = True) -> Comeback:
         """Get the board back after ``error``, and find out what happened to it.
 
