@@ -22,3 +22,10 @@ def shared(repo_root: Path) -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data folder at {folder}")
     return folder
+
+
+@pytest.fixture
+def user_boards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the place of a user board file of this test's own, still empty."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "refold" / "boards.toml"

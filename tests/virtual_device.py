@@ -178,7 +178,10 @@ class VirtualDevice:
         stream, index, offset = frame.values
         session = self._session
         in_window = session.next <= index < session.next + self.script.window
-        if stream != session.number or not in_window:
+        if stream != session.number:
+            self._acknowledge(frame, Status.ERROR_STREAM)
+            return
+        if not in_window:
             return
         buffer = session.buffers.setdefault(index, bytearray())
         if offset == len(buffer):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from serial.tools import list_ports
 
-from refold.boards import Board
+from refold.boards import Board, list_boards
 
-_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
+MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 _CHIPS_OWN = (0x303A, 0x1001)
 """An ESP32-S3's own USB port, whose serial number is the chip's MAC."""
 
@@ -41,7 +41,7 @@ class Attached:
     def mac(self) -> str | None:
         """The chip's MAC, in lower case, where USB tells it."""
         number = (self.serial_number or "").lower()
-        known = (self.vid, self.pid) == _CHIPS_OWN and _MAC.fullmatch(number)
+        known = (self.vid, self.pid) == _CHIPS_OWN and MAC.fullmatch(number)
         return number if known else None
 
     @property
@@ -77,6 +77,12 @@ def attached_as(board: Board) -> tuple[Attached, ...]:
     """Return those that may be such a board; others use its bridge, too."""
     numbers = {(usb.vid, usb.pid) for usb in board.usb}
     return tuple(usb for usb in list_attached() if (usb.vid, usb.pid) in numbers)
+
+
+def boards_as(usb: Attached) -> tuple[Board, ...]:
+    """Return the boards that a port may be."""
+    numbers = (usb.vid, usb.pid)
+    return tuple(b for b in list_boards() if numbers in ((u.vid, u.pid) for u in b.usb))
 
 
 def attached_at(path: str) -> Attached | None:

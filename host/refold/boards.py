@@ -138,6 +138,11 @@ def list_boards() -> tuple[Board, ...]:
     return tuple(read_board(path) for path in _files().values())
 
 
+def board_ids() -> frozenset[str]:
+    """Return the ids of all known boards."""
+    return frozenset(_files())
+
+
 def load_board(board_id: str) -> Board:
     """Return the board called ``board_id``.
 

@@ -64,6 +64,10 @@ class ProgressWatch(Watch):
         """Advance the bar."""
         self._progress.advance(self._task)
 
+    def back(self, images: int) -> None:
+        """Take the bar back."""
+        self._progress.advance(self._task, -images)
+
 
 @contextmanager
 def watching() -> Iterator[ProgressWatch]:

@@ -15,8 +15,17 @@ from struct import iter_unpack
 from refoldc.adapt import AdaptConfig
 
 from refold import facts
-from refold.errors import InfraError, RefoldError, UserError
+from refold.errors import (
+    GarbledError,
+    InfraError,
+    RefoldError,
+    RestartError,
+    SilentError,
+    UserError,
+    during,
+)
 from refold.link import Link
+from refold.phase import Phase
 from refold.protocol import DELIMITER, Frame, Hello, Times, encode
 from refold.stream import TRIES, Patience, Reply, Stream
 
@@ -26,7 +35,8 @@ _logger = logging.getLogger(__name__)
 
 HELLO_S = 10.0
 """A board may be booting, but not for longer."""
-USUAL_BAUDS = "115200, 460800 or 921600"
+BAUDS = (115200, 460800, 921600)
+"""The usual ones."""
 _USER_FAULTS = (
     facts.Status.ERROR_CONFIG,
     facts.Status.ERROR_UNSUPPORTED,
@@ -81,11 +91,13 @@ class Device:
 
         Raises:
             UserError: The firmware is of another ABI, protocol or build.
-            InfraError: Nothing, or nothing intelligible, answers.
+            SilentError, GarbledError: Nothing, or nothing intelligible, answers.
+            InfraError: The port is gone, or takes nothing.
         """
-        frame = self._exchange("hello_request", "hello", total_s=self._hello_s)
-        if frame is None:
-            raise self._no_hello()
+        with during(Phase.HELLO):
+            frame = self._exchange("hello_request", "hello", total_s=self._hello_s)
+            if frame is None:
+                raise self._no_hello()
         hello = Hello.of(frame)
         stale = self._build_hash is not None and hello.build_hash != self._build_hash
         if stale or hello.abi != facts.ABI:
@@ -100,23 +112,25 @@ class Device:
 
     def _no_hello(self) -> RefoldError:
         link = self._link
-        wait = f"within {self._hello_s:g} s of asking (phase: hello)"
+        wait = f"within {self._hello_s:g} s of asking"
         if link.other_version is not None:
             return UserError(
                 f"port {self.port}: the board speaks protocol version "
                 f"{link.other_version}, this refold {facts.PROTOCOL}; {self._remedy}"
             )
         if link.received_bytes == 0:
-            return InfraError(
-                f"port {self.port}: the board is silent: no byte {wait}; check that "
-                "refold's firmware is flashed, then reset or power-cycle the board"
+            return SilentError(
+                f"port {self.port}: the board is silent: no byte {wait}",
+                "check that refold's firmware is flashed, then reset or power-cycle "
+                "the board",
             )
-        return InfraError(
+        return GarbledError(
             f"port {self.port}: no answer to hello, but {link.received_bytes} bytes "
             f"that are no frames {wait}, the last: "
-            f"'{link.last_words(unfinished=True)}'; either another program runs on the "
-            f"board or the baud rate differs (usual: "
-            f"{USUAL_BAUDS}): flash refold's firmware or correct the board file"
+            f"'{link.last_words(unfinished=True)}'",
+            "either another program runs on the board or the baud rate differs "
+            f"(usual: {', '.join(map(str, BAUDS))}): flash refold's firmware or "
+            "correct the board file",
         )
 
     # --- streams -------------------------------------------------------------
@@ -133,11 +147,16 @@ class Device:
             InfraError: The device is gone or silent.
         """
         hello = self._hello or self.hello()
-        self._stream_number = (self._stream_number + 1) % (1 << 32)
-        self._ask(
-            "configure",
-            "ack",
-            self._stream_number,
+        number = self._stream_number = (self._stream_number + 1) % (1 << 32)
+        self._ask("configure", "ack", *self._settings(number, config, keep_state))
+        self._stream = Stream(self._link, number, hello, patience=self._patience)
+
+    def _settings(
+        self, number: int, config: AdaptConfig, keep_state: bool
+    ) -> tuple[object, ...]:
+        """The fields of CONFIGURE."""
+        return (
+            number,
             keep_state,
             config.code,
             facts.Stats[config.stats.upper()],
@@ -161,9 +180,6 @@ class Device:
             config.accept,
             config.source,
         )
-        self._stream = Stream(
-            self._link, self._stream_number, hello, patience=self._patience
-        )
 
     def _site_mask(self, sites: tuple[int, ...] | None) -> bytes:
         chosen = self._default_sites if sites is None else sites
@@ -186,6 +202,17 @@ class Device:
         if self._stream is None:
             raise ValueError("call begin() before run()")
         return self._stream.run(images)
+
+    def confirm(self) -> None:
+        """Make sure that the board has held this stream until now.
+
+        Raises:
+            RestartError: It restarted, so what it has told since is not the stream's.
+            InfraError: The device is gone or silent.
+        """
+        if self._stream is None:
+            raise ValueError("call begin() before confirm()")
+        self._stream.confirm()
 
     def trace(self, image: bytes) -> list[Frame]:
         """Run one image as the first of a stream; return its TENSOR frames.
@@ -230,6 +257,7 @@ class Device:
         Empty where the firmware has none.
 
         Raises:
+            RestartError: The device restarted meanwhile.
             InfraError: The device is gone or silent.
         """
         hello = self._hello or self.hello()
@@ -251,6 +279,7 @@ class Device:
 
         Raises:
             UserError: It is damaged or belongs to another model.
+            RestartError: The device restarted meanwhile.
             InfraError: The device is gone or silent.
         """
         for offset in range(0, len(state), facts.CHUNK_BYTES):
@@ -270,10 +299,17 @@ class Device:
             )
         status = frame.values[0] if frame.name == "ack" else facts.Status.OK
         if status != facts.Status.OK:
+            if self._hello is not None and self._restarted(self._hello):
+                raise RestartError(f"port {self.port}: the board restarted")
             raise self._refusal(name, status)
         return frame
 
+    def _restarted(self, before: Hello) -> bool:
+        return self.hello().boot_count != before.boot_count
+
     def _refusal(self, name: str, status: int) -> RefoldError:
+        if (name, status) == ("state_read", facts.Status.ERROR_STATE):
+            return RestartError(f"port {self.port}: the board lost what it was sending")
         kind = UserError if status in _USER_FAULTS else InfraError
         return kind(
             f"port {self.port}: the board refused {name}: "

@@ -30,6 +30,8 @@ BEFORE = 6
 
 RESET_S = 20.0
 """Longest that a reset by watchdog may take."""
+MAC_S = 30.0
+"""Longest that asking for a MAC may take, the chip's restarts included."""
 
 _logger = logging.getLogger(__name__)
 
@@ -184,8 +186,31 @@ def write(
     # Its exit code alone would do, but a false "ok" costs more than this.
     if code != 0 or unchanged + verified != len(images):
         raise _explain(code, output)
-    mac = re.search(r"^MAC:\s*(\S+)", output, re.MULTILINE)
-    return Written(verified, unchanged, mac[1] if mac else "unknown")
+    return Written(verified, unchanged, _mac(output) or "unknown")
+
+
+def read_mac(port: str) -> str:
+    """Return the chip's MAC in lower case; it is restarted for that.
+
+    Args:
+        port: Device path, COM port, ``socket://`` or ``rfc2217://``.
+
+    Raises:
+        EsptoolError: It does not answer.
+    """
+    command = [sys.executable, "-m", "esptool", "--port", port]
+    code, output = _call([*command, "read-mac"], MAC_S, _logger.debug)
+    if code is None:
+        raise EsptoolError(Kind.CONNECT, f"no MAC after {MAC_S:.0f} s", _BOOT)
+    mac = _mac(output)
+    if code != 0 or mac is None:
+        raise _explain(code, output)
+    return mac
+
+
+def _mac(output: str) -> str | None:
+    found = re.search(r"^MAC:\s*(\S+)", output, re.MULTILINE)
+    return found[1].lower() if found else None
 
 
 def reset_by_watchdog(port: str, *, chip: str) -> None:

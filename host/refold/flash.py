@@ -20,8 +20,9 @@ from refold.errors import InfraError, UserError
 from refold.esptool import EsptoolError, Kind, Written
 from refold.images import FlashImages
 from refold.lock import hold
-from refold.place import find_place
+from refold.place import Place, find_place
 from refold.protocol import Hello
+from refold.user_boards import user_board_file
 from refold.watch import Watch
 from refold.wire import open_wire
 
@@ -85,6 +86,7 @@ def flash(
     *,
     watch: Watch | None = None,
     patience: FlashPatience | None = None,
+    wait_s: float = 0.0,
 ) -> Flashed:
     """Write the images that the chip has not yet, and greet the firmware.
 
@@ -92,13 +94,15 @@ def flash(
         directory: To which the images' paths are relative.
         images: All that the board gets; an empty build hash takes any firmware.
         board: One with a ``[flash]`` table.
-        port: Device path, COM port, ``socket://`` or ``rfc2217://``.
+        port: As :func:`refold.place.find_place` takes it.
         watch: Told what is done.
         patience: Deadlines.
+        wait_s: How long to wait for a process that has the board.
 
     Raises:
         UserError: esptool or the port is missing, the port is in use, the images
-            are for another chip, or other firmware answers than was written.
+            are for another chip, it is not the chip that the port's name stands for,
+            or other firmware answers than was written.
         InfraError: The chip cannot be reached, an image does not arrive, or the
             firmware does not answer.
     """
@@ -106,8 +110,12 @@ def flash(
     settings = flash_settings(board)
     files = _files(directory, images, settings)
     esptool.check_installed()
-    with hold(find_place(board, port)):
+    place = find_place(board, port)
+    check_way(board, place)
+    with hold(place, wait_s=wait_s):
+        port = place.url
         open_wire(port, baud=ROM_BAUD).close()  # its messages are the better ones
+        check_mac(place)
         boot = Boot(
             port,
             board.link.baud,
@@ -133,6 +141,51 @@ def flash_settings(board: Board) -> Flash:
             "'refold boards' lists the others"
         )
     return board.flash
+
+
+def check_way(board: Board, place: Place) -> None:
+    """Refuse a way to a board on which esptool cannot restart it.
+
+    Raises:
+        UserError: The chip's own USB port is on another computer.
+    """
+    scheme, _, there = place.url.rpartition("://")
+    if scheme and board.reset == "usb-jtag":
+        raise UserError(
+            f"port {place.url}: esptool flashes a chip's own USB port only at its own "
+            f"computer; run 'refold flash' there ({there}), or flash by the "
+            "connector marked UART"
+        )
+    if scheme == "socket":
+        _logger.warning(
+            "port %s: a raw socket carries neither reset lines nor baud rates: the "
+            "chip must be in download mode already (hold BOOT, press RESET) and the "
+            "server at %d baud; rfc2217:// carries both",
+            *(place.url, ROM_BAUD),
+        )
+
+
+def check_mac(place: Place) -> None:
+    """Be sure that the chip is the one of the user board file.
+
+    Raises:
+        UserError: It is another one.
+        InfraError: It does not answer.
+    """
+    if place.mac is None:
+        return
+    try:
+        found = esptool.read_mac(place.url)
+    except EsptoolError as error:
+        raise InfraError(
+            f"port {place.url}: {error.found}, when asked for its MAC", error.remedy
+        ) from None
+    if found != place.mac.lower():
+        raise UserError(
+            f"port {place.url}: the chip there has MAC {found}, expected "
+            f"{place.mac.lower()}: another board is connected; swap the cables, or "
+            f"correct the entry in {user_board_file()}"
+        )
 
 
 def _files(directory: Path, images: FlashImages, settings: Flash) -> dict[int, Path]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -14,15 +16,17 @@ from refoldc.manifest import OutputRecord
 
 from refold import bounds
 from refold.baseline import Baseline, Setting, require_comparable
-from refold.boards import Board, load_board
+from refold.boards import Board
 from refold.data import DataSet, load_data
-from refold.errors import UserError
+from refold.errors import InfraError, UserError
 from refold.modes import Mode, parse_modes
-from refold.place import find_place
+from refold.place import address, find_place
 from refold.schedule import CLEAN, Schedule, Step, parse_corruptions, plan_steps
 from refold.watch import Watch
 
 DEFAULT_MODES = "off,forge"
+
+OnReset = Literal["fail", "resume"]
 
 _logger = logging.getLogger(__name__)
 
@@ -36,7 +40,13 @@ class RunOptions:
     ``output`` None scores the first output that is a vector.
     ``baseline``: The earlier result that this one must not be worse than.
     ``power`` names the instrument, as :func:`refold.power.ppk2.parse` reads it.
+    ``board`` and ``port`` are read together by :func:`refold.place.address`.
     ``wait``: Seconds to wait for a process that has the board.
+    ``deadline``: Seconds after which the run ends as it is; None: only what is waited
+    for has deadlines.
+    ``on_reset``: Whether a board that was lost ends the run, or its stream is streamed
+    again once it is back.
+    ``power_cycle``: Shell command that cuts the power of a board that is silent.
     """
 
     data: str
@@ -55,6 +65,9 @@ class RunOptions:
     baseline: Baseline | None = None
     power: str | None = None
     wait: float = 0.0
+    deadline: float | None = None
+    on_reset: OnReset = "fail"
+    power_cycle: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +92,10 @@ def prepare(path: Path, options: RunOptions, watch: Watch) -> Job:
     """
     artefact = load_artefact(path)
     manifest = artefact.manifest
-    board = load_board(options.board)
-    _check_port(board, options.port)
+    _check_port(options.port)
+    board, port = address(options.board, options.port)
+    options = replace(options, board=board.id, port=port)
+    _find(board, port)
     adapt = options.adapt or _default_modes(artefact)
     modes = parse_modes(
         adapt,
@@ -184,15 +199,19 @@ def _default_modes(artefact: Artefact) -> str:
     return "off"
 
 
-def _check_port(board: Board, port: str | None) -> None:
-    """Before a build, which may take minutes."""
-    if port is None and board.link.kind == "serial":
-        find_place(board, None)
+def _check_port(port: str | None) -> None:
     if port is not None and not port.strip():
         raise UserError(
             "--port is empty; name the port ('refold boards' lists what is attached), "
             "or leave --port out to start the native board"
         )
+
+
+def _find(board: Board, port: str | None) -> None:
+    """Before a build, which may take minutes, be sure that one board is meant."""
+    if port is not None or board.link.kind == "serial":
+        with suppress(InfraError):  # a board that is away now is the session's to tell
+            find_place(board, port)
 
 
 def _classes(output: OutputRecord) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import junitparser
 
 from refold.result import Result, Run, Stream, write_text
+from refold.schedule import stream_label
 
 
 def render_junit(result: Result) -> str:
@@ -68,11 +69,8 @@ def _properties(stream: Stream) -> Iterator[tuple[str, str]]:
 
 
 def _stream_case(run: Run, stream: Stream) -> junitparser.TestCase:
-    where = (stream.round, stream.repeat, stream.segment)
-    suffix = (
-        "" if where == (0, 0, 0) else "[round={} repeat={} segment={}]".format(*where)
-    )
-    case = junitparser.TestCase(stream.corruption + suffix, classname=run.adapt)
+    name = stream_label(stream.corruption, stream.round, stream.repeat, stream.segment)
+    case = junitparser.TestCase(name, classname=run.adapt)
     properties = junitparser.Properties()
     for name, value in _properties(stream):
         properties.add_property(junitparser.Property(name, value))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from msgspec import structs
@@ -13,9 +13,12 @@ from msgspec import structs
 from refold import bounds, score
 from refold.baseline import regressions
 from refold.build import Build
+from refold.deadline import Deadline
 from refold.device import Hello, Reply
+from refold.errors import InfraError, during
 from refold.job import Job
 from refold.modes import Mode
+from refold.phase import Phase
 from refold.placement import constants_bytes
 from refold.power.recorder import Energy
 from refold.result import (
@@ -25,12 +28,17 @@ from refold.result import (
     Memory,
     Model,
     Profile,
+    Reset,
     Result,
     Run,
     Verdict,
     tool_versions,
 )
 from refold.schedule import CLEAN, Step
+
+FINISH_S = 60.0
+FINISH_IMAGE_S = 30.0
+"""How long the host may take to check the streams: once, and for each image."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +64,42 @@ class Ledger:
     hello: Hello | None = None
     port: str | None = None
     failure: str | None = None
+    phase: Phase | None = None
     interrupted: bool = False
+    resets: list[Reset] = field(default_factory=list)
     profiles: list[Profile] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
+
+    def fail(self, error: InfraError) -> None:
+        """Enter what ended the run; what came first counts."""
+        if self.failure is None:
+            self.failure, self.phase = str(error), error.phase
+
+    def await_checks(self, deadline: Deadline) -> None:
+        """Wait until every entry is checked; what is late counts as not checked.
+
+        Raises:
+            InfraError: The host takes too long, or the deadline passed.
+        """
+        waiting = [entry for entry in self.entries if entry.checked is not None]
+        images = sum(len(entry.replies) for entry in waiting)
+        limit_s = FINISH_S + images * FINISH_IMAGE_S
+        late = wait(
+            [entry.checked for entry in waiting if entry.checked is not None],
+            timeout=min(limit_s, deadline.left),
+        ).not_done
+        if late:
+            self.entries = [
+                replace(entry, checked=None) if entry.checked in late else entry
+                for entry in self.entries
+            ]
+            with during(Phase.FINISH):
+                deadline.require()
+                raise InfraError(
+                    f"the parity check of {images} images took longer than "
+                    f"{limit_s:g} s",
+                    "free this computer of other work, or run with --no-check",
+                )
 
 
 def conclude(job: Job, built: Build, ledger: Ledger) -> Result:
@@ -122,6 +163,8 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
         runs=runs,
         gain=score.gains(runs),
         interrupted=ledger.interrupted,
+        phase=ledger.phase,
+        resets=tuple(ledger.resets),
         profile=tuple(ledger.profiles),
         finished=datetime.now(UTC).replace(microsecond=0),
     )

@@ -14,13 +14,14 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Self
 
-from refold.errors import InfraError
+from refold.deadline import Deadline
+from refold.errors import InfraError, LostError
 from refold.protocol import Decoder, Frame
 from refold.wire import Wire, open_wire
 
 DEFAULT_BAUD = 921600
-_STRAY_KEPT = 512
-"""Bytes of stray text kept for error messages."""
+_STRAY_KEPT = 1 << 13
+"""Bytes of stray text kept for error messages: a panic and the boot after it."""
 _SHOWN_CHARACTERS = 160
 """Of them, in a message."""
 
@@ -30,6 +31,11 @@ log = logging.getLogger("refold.board")
 class Link:
     """Frames to and from one board.
 
+    Args:
+        wire: To the board; closed with the link.
+        url: Of its port, for messages.
+        deadline: After which nothing is sent or waited for any more.
+
     Attributes:
         url: Of the port.
         received_bytes: Of any kind, so far.
@@ -37,11 +43,12 @@ class Link:
         other_version: Protocol version of the last intact foreign frame.
     """
 
-    def __init__(self, wire: Wire, url: str) -> None:
+    def __init__(self, wire: Wire, url: str, deadline: Deadline | None = None) -> None:
         self.url = url
         self.received_bytes = 0
         self.stray = b""
         self._wire = wire
+        self._deadline = deadline or Deadline()
         self._frames: SimpleQueue[Frame | BaseException] = SimpleQueue()
         self._decoder = Decoder(self._hear)
         self._closing = False
@@ -67,11 +74,14 @@ class Link:
         """Write encoded frames.
 
         Raises:
-            InfraError: The port is gone or took too little in ``timeout_s``.
+            LostError: The port is gone.
+            InfraError: It took too little in ``timeout_s``, or the deadline passed.
         """
+        self._deadline.require()
         try:
-            self._wire.write(data, timeout_s)
+            self._wire.write(data, min(timeout_s, self._deadline.left))
         except TimeoutError as error:
+            self._deadline.require()
             raise InfraError(
                 f"port {self.url}: stuck while {phase}: {error} in {timeout_s:g} s; "
                 "restart the board"
@@ -83,11 +93,16 @@ class Link:
         """Return the next frame, or None after ``timeout_s``.
 
         Raises:
-            InfraError: The port is gone and everything that came is consumed.
+            LostError: The port is gone and everything that came is consumed.
+            InfraError: The deadline passed.
         """
+        self._deadline.require()
         try:
-            item = self._frames.get(timeout=max(0.0, timeout_s))
+            item = self._frames.get(
+                timeout=max(0.0, min(timeout_s, self._deadline.left))
+            )
         except Empty:
+            self._deadline.require()
             return None
         if isinstance(item, BaseException):
             self._frames.put(item)  # for whoever asks again
@@ -125,12 +140,17 @@ class Link:
         for line in filter(None, map(str.strip, text.splitlines())):
             log.info("%s: %s", self.url, line)
 
-    def _lost(self, error: OSError) -> InfraError:
+    def _lost(self, error: OSError) -> LostError:
         said = f"; its last words: {self.last_words()}" if self.stray else ""
-        return InfraError(
+        return LostError(
             f"port {self.url} vanished ({error.strerror or error}){said}",
             "check the board's cable and power, then run again",
         )
+
+    def take_text(self) -> str:
+        """Return what was said outside frames lately; it is not returned again."""
+        words, self.stray = self.stray + self._decoder.unfinished, b""
+        return words.decode("ascii", "backslashreplace")
 
     def last_words(self, *, unfinished: bool = False) -> str:
         """The latest stray bytes, printable and short.
@@ -152,15 +172,18 @@ def _printable(data: bytes, most: int) -> str:
     return repr(data[-most:])[2:-1]
 
 
-def open_link(url: str, *, baud: int = DEFAULT_BAUD) -> Link:
+def open_link(
+    url: str, *, baud: int = DEFAULT_BAUD, deadline: Deadline | None = None
+) -> Link:
     """Open a port as a link.
 
     Args:
         url: Device path, COM port, ``socket://HOST:PORT`` or
             ``rfc2217://HOST:PORT``.
         baud: Of a serial port; meaningless elsewhere.
+        deadline: Of whatever is done with it.
 
     Raises:
         UserError: It does not exist, may not be opened or is in use.
     """
-    return Link(open_wire(url, baud=baud), url)
+    return Link(open_wire(url, baud=baud), url, deadline)

@@ -16,13 +16,14 @@ from pathlib import Path
 
 from refoldc.artefact import load_artefact
 
+from refold import placement
 from refold.boards import Board
 from refold.boot import Boot
 from refold.errors import InfraError, UserError
 from refold.esp_build import prepare
+from refold.flash import check_mac
 from refold.lock import hold
 from refold.place import find_place
-from refold.placement import place
 from refold.protocol import Hello
 from refold.recipe import make_recipe
 from refold.resources import resource
@@ -38,14 +39,17 @@ _SHOWN_LINES = 12
 _logger = logging.getLogger(__name__)
 
 
-def upload(artefact: Path, board: Board, port: str, *, watch: Watch) -> Hello:
+def upload(
+    artefact: Path, board: Board, port: str, *, watch: Watch, wait_s: float = 0.0
+) -> Hello:
     """Build and upload with the board's PlatformIO environment, await the firmware.
 
     Args:
         artefact: Compiled model.
         board: Its environment is that of its toolchain, else named as the board is.
-        port: As PlatformIO takes it: a device path or COM port.
+        port: As :func:`refold.place.find_place` takes it.
         watch: Told what is done.
+        wait_s: How long to wait for a process that has the board.
 
     Raises:
         RefoldcError: ``artefact`` is no compiled model, or too large for the board.
@@ -58,8 +62,11 @@ def upload(artefact: Path, board: Board, port: str, *, watch: Watch) -> Hello:
     code, said = _pio(artefact, board, timeout_s=BUILD_S)
     if code != 0:
         raise UserError(f"PlatformIO cannot build {board.toolchain.env}:\n{said}")
-    with hold(find_place(board, port)):
+    place = find_place(board, port)
+    with hold(place, wait_s=wait_s):
+        port = place.url
         open_wire(port, baud=board.link.baud).close()
+        check_mac(place)
         boot = Boot(port, board.link.baud, _build_hash(artefact, board), wait_s=HELLO_S)
         watch.stage(f"PlatformIO uploads to {port}")
         target = ("--target", "upload", "--upload-port", port)
@@ -77,8 +84,9 @@ def _build_hash(artefact: Path, board: Board) -> str:
     """What firmware reports that PlatformIO builds now."""
     if board.toolchain.kind == "esp_idf":
         compiled = load_artefact(artefact)
-        placement = place(compiled.qgraph, board, adapt=compiled.manifest.adapt)
-        return prepare(artefact, board, placement, "platformio").build_hash
+        adapt = compiled.manifest.adapt
+        placed = placement.place(compiled.qgraph, board, adapt=adapt)
+        return prepare(artefact, board, placed, "platformio").build_hash
     return make_recipe(artefact, board).build_hash
 
 

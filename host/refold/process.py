@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import IO, cast
 
+from refold.deadline import Deadline
 from refold.errors import InfraError, UserError
 
 START_S = 20.0
@@ -26,7 +27,7 @@ _SHOWN_CHARACTERS = 600
 
 
 @contextlib.contextmanager
-def spawn(command: Sequence[str]) -> Iterator[str]:
+def spawn(command: Sequence[str], deadline: Deadline | None = None) -> Iterator[str]:
     """Start a board's process, yield the URL of its port, end it.
 
     Raises:
@@ -36,11 +37,12 @@ def spawn(command: Sequence[str]) -> Iterator[str]:
     """
     with tempfile.TemporaryFile() as errors, _running(command, errors) as child:
         try:
-            yield _await_port(child)
+            yield _await_port(child, deadline or Deadline())
         except InfraError as error:
             if not _ended(child):
                 raise
-            raise InfraError(f"{error.found}; {_epitaph(child, errors)}") from error
+            told = f"{error.found}; {_epitaph(child, errors)}"
+            raise type(error)(told, phase=error.phase) from error
 
 
 @contextlib.contextmanager
@@ -64,13 +66,14 @@ def _running(
             child.wait()
 
 
-def _await_port(child: subprocess.Popen[bytes]) -> str:
+def _await_port(child: subprocess.Popen[bytes], deadline: Deadline) -> str:
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
     output = cast("IO[bytes]", child.stdout)
     threading.Thread(target=_listen, args=(output, lines), daemon=True).start()
     try:
-        line = lines.get(timeout=START_S)
+        line = lines.get(timeout=min(START_S, deadline.left))
     except queue.Empty:
+        deadline.require()
         line = ""
     match = _PORT_LINE.fullmatch(line)
     if match is None:

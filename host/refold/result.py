@@ -159,12 +159,38 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[LayerTime, ...]
 
 
+class Reset(msgspec.Struct, frozen=True, kw_only=True):
+    """A time that the board was lost while it was streamed to.
+
+    Attributes:
+        phase: In which it was.
+        adapt, stream: Which stream was cut off, as in JUnit XML.
+        image: Of that, replies that had come; they count only where the run ended.
+        reason: ``disconnect`` where the board ran on; else that of its restart, as in
+            its Hello: ``unknown``, ``power_on``, ``software``, ``panic``,
+            ``watchdog``, ``brownout``, ``deep_sleep``.
+        boot_count: The board's, after that.
+        text: What it said of it outside frames; may be empty.
+    """
+
+    phase: str
+    adapt: str
+    stream: str
+    image: int
+    reason: str
+    boot_count: int
+    text: str
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``result.json``.
 
     Attributes:
         reasons: Why it is no pass.
         interrupted: The user ended the run, which is then not complete.
+        phase: In which a run ended that is not complete: ``connect``, ``hello``,
+            ``stream`` or ``finish``; null where it is, or the user ended it.
+        resets: Times that the board was lost, in order.
         profile: Of each mode, where it was asked for.
         finished: When the run ended, with its time zone.
     """
@@ -181,6 +207,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     gain: dict[str, float]
     reasons: tuple[str, ...] = ()
     interrupted: bool = False
+    phase: str | None = None
+    resets: tuple[Reset, ...] = ()
     profile: tuple[Profile, ...] = ()
     finished: datetime | None = None
 

@@ -8,39 +8,38 @@ board or on it ends the run with the results so far.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from functools import lru_cache
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 from numpy.typing import NDArray
 
 from refoldc.artefact import LAYERS
 
-from refold.board_session import connect
+from refold.board_session import Terms, open_session
 from refold.boards import load_board
 from refold.build import Build, build, build_twin
-from refold.check import Checker, checking, claim
-from refold.device import Device, Reply
-from refold.errors import InfraError
+from refold.check import Checker, checking
+from refold.deadline import Deadline
+from refold.device import Device
+from refold.errors import InfraError, during
 from refold.inputs import device_input
 from refold.job import Job, RunOptions, prepare
-from refold.ledger import Entry, Ledger, conclude
+from refold.ledger import Ledger, conclude
+from refold.phase import Phase
 from refold.power.ppk2 import open_meter, parse
-from refold.power.recorder import Recorder, recording
+from refold.power.recorder import recording
 from refold.profile import IMAGES, measure, require_times
 from refold.result import Result
-from refold.schedule import Step
+from refold.session import Session
+from refold.streaming import Pictures, Streaming
 from refold.trace import dump_layers
 from refold.watch import Watch
 
 __all__ = ["RunOptions", "run"]
 
 _logger = logging.getLogger(__name__)
-
-Pictures = Callable[[str, int], NDArray[Any]]
-"""From corruption and severity to images [N, ...] as the device takes them."""
 
 
 def run(
@@ -56,14 +55,15 @@ def run(
 
     Returns:
         The result. Its verdict is ``fail`` where a bound or parity is missed and
-        ``infra`` where the board was lost or Ctrl-C ended the run; it then holds
-        what was seen till then.
+        ``infra`` where the board was lost, a deadline passed or Ctrl-C ended the run;
+        it then holds what was seen till then.
 
     Raises:
         UserError, RefoldcError: The input or the environment is at fault.
         TensorsDiffer: ``dump_layers`` found a tensor that differs.
     """
     watch, artefact = watch or Watch(), Path(artefact)
+    deadline = Deadline(options.deadline)
     if options.power is not None:
         parse(options.power)
     job = prepare(artefact, options, watch)
@@ -71,11 +71,16 @@ def run(
     built = build(artefact, job.board)
     ledger = Ledger()
     if options.check:
-        with checking(artefact, twin=_twin(job, watch)) as checker:
-            _stream_all(job, built, ledger, checker, watch)
-            watch.stage("finishing the parity check")
+        twin = _twin(job, watch)
+        try:
+            with checking(artefact, twin=twin) as checker:
+                _stream_all(job, built, ledger, checker, watch, deadline)
+                watch.stage("finishing the parity check")
+                ledger.await_checks(deadline)
+        except InfraError as error:
+            ledger.fail(error)
     else:
-        _stream_all(job, built, ledger, None, watch)
+        _stream_all(job, built, ledger, None, watch, deadline)
     return conclude(job, built, ledger)
 
 
@@ -88,35 +93,36 @@ def _twin(job: Job, watch: Watch) -> Path | None:
 
 
 def _stream_all(
-    job: Job, built: Build, ledger: Ledger, checker: Checker | None, watch: Watch
+    job: Job,
+    built: Build,
+    ledger: Ledger,
+    checker: Checker | None,
+    watch: Watch,
+    deadline: Deadline,
 ) -> None:
     """Run every step; what ends it early leaves the reason in the ledger."""
-    pictures = _pictures(job)
     watch.stage(f"connecting to {job.board.id}")
     try:
-        with (
-            open_meter(job.options.power) as meter,
-            connect(
-                job.board, built, job.options.port, wait_s=job.options.wait
-            ) as device,
-            recording(meter) as power,
-        ):
-            ledger.hello = device.hello()
-            ledger.port = device.port
-            if job.options.profile:
-                require_times(device)
-            watch.plan(sum(len(step.indices) for step in job.steps))
-            if job.options.dump_layers:
-                watch.stage("comparing layer by layer")
-                _compare_layers(device, job, built, pictures)
-            for step in job.steps:
-                watch.step(step)
-                _stream(device, step, pictures, ledger, checker, watch, power)
-                power.require_meter()
-            if job.options.profile:
-                _profile(device, job, pictures, ledger, watch)
+        with during(Phase.STREAM), ExitStack() as stack:
+            with during(Phase.CONNECT):
+                meter = stack.enter_context(open_meter(job.options.power))
+            session = stack.enter_context(_session(job, built, deadline))
+            ledger.hello = session.device.hello()
+            ledger.port = session.device.port
+            power = stack.enter_context(recording(meter))
+            streaming = Streaming(
+                session=session,
+                pictures=_pictures(job),
+                ledger=ledger,
+                watch=watch,
+                power=power,
+                checker=checker,
+                on_reset=job.options.on_reset,
+                keeps=job.options.schedule.stream == "continual",
+            )
+            _work(job, built, streaming)
     except InfraError as error:
-        ledger.failure = str(error)
+        ledger.fail(error)
     except KeyboardInterrupt:
         ledger.failure, ledger.interrupted = "interrupted", True
         if checker is not None:
@@ -124,6 +130,34 @@ def _stream_all(
                 "interrupted: the replies so far are being checked; interrupt again to "
                 "give them up"
             )
+
+
+def _session(
+    job: Job, built: Build, deadline: Deadline
+) -> AbstractContextManager[Session]:
+    terms = Terms(
+        wait_s=job.options.wait,
+        power_cycle=job.options.power_cycle,
+        deadline=deadline,
+    )
+    return open_session(job.board, built, job.options.port, terms=terms)
+
+
+def _work(job: Job, built: Build, streaming: Streaming) -> None:
+    """What is done with a board that answers."""
+    session, watch, options = streaming.session, streaming.watch, job.options
+    if options.profile:
+        require_times(session.device)
+    watch.plan(sum(len(step.indices) for step in job.steps))
+    if options.dump_layers:
+        watch.stage("comparing layer by layer")
+        _compare_layers(session.device, job, built, streaming.pictures)
+    for step in job.steps:
+        watch.step(step)
+        streaming.run(step)
+        streaming.power.require_meter()
+    if options.profile:
+        _profile(session.device, job, streaming)
 
 
 def _compare_layers(device: Device, job: Job, built: Build, pictures: Pictures) -> None:
@@ -153,51 +187,12 @@ def _pictures(job: Job) -> Pictures:
     return images
 
 
-def _profile(
-    device: Device, job: Job, pictures: Pictures, ledger: Ledger, watch: Watch
-) -> None:
+def _profile(device: Device, job: Job, streaming: Streaming) -> None:
     """Measure the layers under every mode, on the first stream's first images."""
     first = job.steps[0]
-    images = pictures(first.corruption, first.severity)[first.indices[:IMAGES]]
+    images = streaming.pictures(first.corruption, first.severity)
+    data = [image.tobytes() for image in images[first.indices[:IMAGES]]]
     for mode in job.modes:
-        watch.stage(f"profiling {mode.text}")
-        data = [image.tobytes() for image in images]
-        ledger.profiles.append(measure(device, mode, data, job.artefact.qgraph))
-
-
-def _stream(
-    device: Device,
-    step: Step,
-    pictures: Pictures,
-    ledger: Ledger,
-    checker: Checker | None,
-    watch: Watch,
-    power: Recorder,
-) -> None:
-    """Run one step and enter what was answered, all of it or not."""
-    images = pictures(step.corruption, step.severity)[step.indices]
-    replies: list[Reply] = []
-    start = end = None
-    mark = power.mark()
-    _logger.info("%s under %s: begins", step.corruption, step.mode.text)
-    began = perf_counter()
-    try:
-        device.begin(step.mode.config, keep_state=not step.fresh)
-        start = None if step.fresh or checker is None else device.read_state()
-        for reply in device.run(image.tobytes() for image in images):
-            replies.append(reply)
-            watch.image()
-        end = None if checker is None else device.read_state()
-    finally:
-        seconds = perf_counter() - began
-        checked = None
-        if checker is not None and (step.fresh or start is not None):
-            claimed = claim(step.mode.config, images, replies, start=start, end=end)
-            checked = checker.submit(claimed)
-        energy = power.take(mark, len(replies))
-        ledger.entries.append(Entry(step, replies, seconds, checked, energy))
-        _logger.info(
-            "%s under %s: %d of %d images in %.2f s, %d frames sent again",
-            *(step.corruption, step.mode.text, len(replies), len(images), seconds),
-            sum(reply.resent for reply in replies),
-        )
+        streaming.watch.stage(f"profiling {mode.text}")
+        profile = measure(device, mode, data, job.artefact.qgraph)
+        streaming.ledger.profiles.append(profile)

@@ -75,6 +75,18 @@ class Step:
         where = (self.round, self.repeat, self.segment)
         return (self.corruption, self.severity, *where)
 
+    @property
+    def label(self) -> str:
+        """The stream's name within its run."""
+        return stream_label(self.corruption, self.round, self.repeat, self.segment)
+
+
+def stream_label(corruption: str, round_: int, repeat: int, segment: int) -> str:
+    """Return a stream's name within its run: mostly its corruption."""
+    if not (round_ or repeat or segment):
+        return corruption
+    return f"{corruption}[round={round_} repeat={repeat} segment={segment}]"
+
 
 def parse_corruptions(text: str) -> tuple[str, ...]:
     """Return the corruptions of ``all``, ``none`` or a list, in table order.

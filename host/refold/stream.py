@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from refold.errors import InfraError, UserError
+from refold.errors import InfraError, RestartError, UserError
 from refold.facts import CHUNK_BYTES, STATUS_TEXT, Status
 from refold.link import Link
 from refold.protocol import Frame, Hello, encode
@@ -116,6 +116,7 @@ class Stream:
         self._sent = 0
         self._sequence = 0
         self._flights: dict[int, _Flight] = {}
+        self._last: _Flight | None = None
         self._lost: InfraError | None = None
         self.on_tensor: Callable[[Frame], None] | None = None
 
@@ -133,11 +134,26 @@ class Stream:
         self._fill(source)
         while self._flights:
             reply = self._await(next(iter(self._flights.values())))
-            del self._flights[reply.index]
+            self._last = self._flights.pop(reply.index)
             self._fill(source)
             yield reply
         if self._lost is not None and next(source, None) is not None:
             raise self._lost
+
+    def confirm(self) -> None:
+        """Ask for the last reply once more: only who ran the stream has it.
+
+        Raises:
+            RestartError: The device does not know the stream any more.
+            InfraError: It is gone or silent.
+        """
+        if self._last is None:
+            return
+        again = _Flight(self._last.index, self._last.image)
+        self._flights[again.index] = again
+        self._ask(again)
+        self._await(again)
+        del self._flights[again.index]
 
     def _fill(self, source: Iterator[bytes]) -> None:
         """Send images until the window is full."""
@@ -229,7 +245,7 @@ class Stream:
             if frame.values[0] == self._number:
                 self.on_tensor(frame)
         elif frame.name == "hello" and self._restarted(frame):
-            raise InfraError(
+            raise RestartError(
                 f"port {self._link.url}: the board restarted in mid-stream; check its "
                 f"power and its log ({self._link.last_words() or 'empty'})"
             )
@@ -301,8 +317,8 @@ class Stream:
         (status,) = frame.values
         if status in (Status.OK, Status.ERROR_FRAME):
             return  # a late acknowledgement, or damage that resending mends
-        raise InfraError(
-            f"port {self._link.url}: the board refused an image of stream "
-            f"{self._number}: {STATUS_TEXT.get(status, f'status {status}')}; it may "
-            "have restarted: run again"
-        )
+        text = STATUS_TEXT.get(status, f"status {status}")
+        found = f"port {self._link.url}: the board refused an image: {text}"
+        if status == Status.ERROR_STREAM:
+            raise RestartError(found, "it restarted in mid-stream: run again")
+        raise InfraError(found, "restart the board, then run again")

@@ -24,3 +24,6 @@ class Watch:
 
     def image(self) -> None:
         """One image was answered."""
+
+    def back(self, images: int) -> None:
+        """The last ``images`` will be answered once more."""

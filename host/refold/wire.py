@@ -28,6 +28,8 @@ CONNECT_S = 5.0
 """Longest wait for a socket to be accepted."""
 _POLL_S = 0.1
 """How often a wire without a wake-up looks whether it is to close."""
+_PSEUDO_TERMINALS = ("/dev/pts/", "/dev/ttys")
+"""Where Linux and macOS have them."""
 _READ_BYTES = 1 << 12
 """More at once gains nothing, and buffers cut to size scatter the heap."""
 
@@ -123,6 +125,13 @@ class SerialWire:
         self._port.close()
 
 
+def has_baud(url: str) -> bool:
+    """Whether bytes come at a rate there: sockets and pseudo-terminals have none."""
+    if "://" in url:
+        return url.startswith("rfc2217://")
+    return not os.path.realpath(url).startswith(_PSEUDO_TERMINALS)
+
+
 def open_wire(url: str, *, baud: int) -> Wire:
     """Open a device path, a COM port, ``socket://`` or ``rfc2217://``.
 
@@ -206,7 +215,7 @@ def _explain(path: str, error: Exception) -> str:
     if code == errno.ENOENT or "FileNotFoundError" in str(error):
         return _missing(path)
     if code == errno.EACCES and os.name == "posix":
-        return _forbidden(path)
+        return f"port {path}: {forbidden(path)}"
     busy = code in (errno.EBUSY, errno.EAGAIN, errno.EACCES)
     if busy or "exclusively" in str(error) or "PermissionError" in str(error):
         holders = ", ".join(_holders(path)) or "another program"
@@ -222,12 +231,20 @@ def _missing(path: str) -> str:
     )
 
 
-def _forbidden(path: str) -> str:
+def forbidden(path: str) -> str:
+    """Say who may use a device, and how to become one of them."""
     group = Path(path).group()
-    return (
-        f"port {path}: permission denied; it belongs to group {group}: run "
-        f"'sudo usermod -aG {group} $USER', log out and in, and try again"
-    )
+    if group == "root":
+        return (
+            "permission denied, and only root may use it; install the udev rules "
+            "(docs/ci/70-refold.rules) and plug it in again"
+        )
+    return f"permission denied; it belongs to group {group}: {joining(group)}"
+
+
+def joining(group: str) -> str:
+    """Say how one becomes a member of a group."""
+    return f"run 'sudo usermod -aG {group} $USER', log out and in, and try again"
 
 
 def _holders(path: str) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from fake_session import FakeSession, fake_open_session
 from small_model import make_images, write_data, write_model
 
 from refoldc.adapt import AdaptConfig
@@ -259,6 +260,9 @@ class RunningBoard:
             zeros = np.zeros(4, np.int32)
             yield Reply(index, zeros, 9, 1, np.float32(0), False, None, 1, 0)
 
+    def confirm(self) -> None:
+        """It never restarts."""
+
     def read_state(self) -> bytes:
         return b""
 
@@ -281,12 +285,11 @@ def measured(
         seen = Board()
         simulator, device = simulated(seen)
 
-        @contextmanager
-        def connect(*_: Any) -> Iterator[RunningBoard]:
-            yield RunningBoard(seen, simulator.unplug, lose_at)
+        def open_session(*_: Any, **__: Any) -> AbstractContextManager[FakeSession]:
+            return fake_open_session(RunningBoard(seen, simulator.unplug, lose_at))
 
         built = Build(Path("none"), "00" * 8, None, Path("none"), (0,))
-        monkeypatch.setattr(runner, "connect", connect)
+        monkeypatch.setattr(runner, "open_session", open_session)
         monkeypatch.setattr(runner, "build", lambda *_: built)
         monkeypatch.setattr(ppk2lab.PPK2, "open", lambda **_: device)
         data = write_data(tmp_path / "small.npz", 8)

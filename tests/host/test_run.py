@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from fake_session import FakeSession
 from models import ModelBuilder
 from msgspec import structs
 from small_model import make_images, write_data, write_model
@@ -80,6 +81,9 @@ class HostBoard:
             _, score, adapted, gate, passes = outcome
             yield Reply(index, logits, 100, 10, score, adapted, gate, passes, 0)
 
+    def confirm(self) -> None:
+        """It never restarts."""
+
     def read_state(self) -> bytes:
         state = bytearray(self._reference.save_state())
         state[-1] ^= self.drift
@@ -109,11 +113,11 @@ def board(artefact: Artefact, monkeypatch: pytest.MonkeyPatch) -> HostBoard:
     device = HostBoard(artefact)
 
     @contextmanager
-    def connect(*_: Any) -> Iterator[HostBoard]:
+    def open_session(*_: Any, **__: Any) -> Iterator[FakeSession]:
         device.connections += 1
         if device.refuse:
             raise device.refuse
-        yield device
+        yield FakeSession(device)
 
     @contextmanager
     def checking(_: Path, *, twin: Path | None) -> Iterator[check.Checker]:
@@ -121,7 +125,7 @@ def board(artefact: Artefact, monkeypatch: pytest.MonkeyPatch) -> HostBoard:
         yield check.Checker(Inline())  # type: ignore[arg-type]
 
     built = Build(Path("none"), "00" * 8, None, Path("none"), (0,))
-    monkeypatch.setattr(runner, "connect", connect)
+    monkeypatch.setattr(runner, "open_session", open_session)
     monkeypatch.setattr(runner, "checking", checking)
     monkeypatch.setattr(runner, "build", lambda *_: built)
     model = Reference(artefact.qgraph)
@@ -244,7 +248,8 @@ def test_a_lost_board_keeps_what_was_answered(
     assert [COUNT, 5] == [s.images for s in off.streams]
     assert [COUNT] == [s.images for s in forge.streams]
     assert [0, 0] == [s.parity_mismatches for s in off.streams]
-    assert ("port fake vanished; power-cycle the board",) == result.reasons
+    reason = "phase stream: port fake vanished; power-cycle the board"
+    assert ((reason,), "stream") == (result.reasons, result.phase)
     assert {} == result.gain
 
 

@@ -100,8 +100,8 @@ def test_the_units_are_accepted_by_systemd(examples: Path) -> None:
 
 
 RULE = re.compile(
-    r'(?:(?:ACTION|SUBSYSTEM|ATTRS\{\w+\}|ENV\{\w+\})(?:==|!=)"[^"]+"'
-    r'|(?:GROUP|MODE|GOTO|LABEL|ENV\{\w+\})="[^"]+"|SYMLINK\+="[^"]+")'
+    r'(?:(?:ACTION|SUBSYSTEM|DRIVERS|ATTRS\{\w+\}|ENV\{\w+\})(?:==|!=)"[^"]+"'
+    r'|(?:GROUP|MODE|GOTO|LABEL|ATTR\{\w+\}|ENV\{\w+\})="[^"]+"|SYMLINK\+="[^"]+")'
 )
 
 

@@ -8,9 +8,9 @@ import click
 
 from refoldc.artefact import load_artefact
 
-from refold.boards import load_board
 from refold.build import build
 from refold.cli.options import FOLDER, board_option
+from refold.place import address
 from refold.placement import describe, place
 
 
@@ -19,7 +19,7 @@ from refold.placement import describe, place
 @board_option
 def command(artefact: Path, board: str) -> int:
     """Build the firmware of a compiled model for a board."""
-    target = load_board(board)
+    target, _ = address(board, None)
     built = build(artefact, target)
     click.echo(f"{built.executable}: build {built.build_hash}")
     if target.memory.sram_bytes is not None:

@@ -24,13 +24,14 @@ board_option = click.option(
     default=DEFAULT_BOARD,
     show_default=True,
     metavar="ID",
-    help="Board; 'refold boards' lists them.",
+    help="Board, or the name of one of yours; 'refold boards' lists them.",
 )
 
 port_option = click.option(
     "--port",
-    metavar="URL",
-    help="Where the board is: device path, COM port, socket://HOST:PORT or "
+    metavar="PORT",
+    help="Where the board is: its name in your board file, USB serial number, MAC or "
+    "usb:PATH ('refold boards scan'), device path, COM port, socket://HOST:PORT or "
     "rfc2217://HOST:PORT; default the one that is attached over USB.",
 )
 
@@ -41,6 +42,19 @@ wait_option = click.option(
     show_default="do not wait",
     metavar="SECONDS",
     help="How long to wait where another refold process has the board.",
+)
+
+deadline_option = click.option(
+    "--deadline",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End after so long, wherever it is: exit 3, results so far are kept.",
+)
+
+power_cycle_option = click.option(
+    "--power-cycle",
+    metavar="COMMAND",
+    help="Shell command that cuts the power of a board that is silent.",
 )
 
 shape_option = click.option(

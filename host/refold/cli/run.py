@@ -17,17 +17,20 @@ from refold.cli.options import (
     FOLDER,
     baseline_options,
     board_option,
+    deadline_option,
     port_option,
+    power_cycle_option,
     wait_option,
 )
 from refold.console import show_regressions, show_result, watching
-from refold.job import DEFAULT_MODES
+from refold.job import DEFAULT_MODES, OnReset
 from refold.junit import write_junit
 from refold.mlperf.run import MlperfOptions
 from refold.report import write_report
 from refold.result import Result, Verdict, check_place, write_result
 from refold.runner import RunOptions, run
 from refold.schedule import Schedule
+from refold.streaming import MOST_RESETS
 
 TIMES = click.IntRange(1, 1000)
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0}
@@ -39,6 +42,16 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
 @board_option
 @port_option
 @wait_option
+@deadline_option
+@power_cycle_option
+@click.option(
+    "--on-reset",
+    type=click.Choice(["fail", "resume"]),
+    default="fail",
+    show_default=True,
+    help="Where a board restarts or is cut off: end the run, or stream the stream that "
+    f"was cut off once more from its start, at most {MOST_RESETS} times.",
+)
 @click.option(
     "--protocol",
     type=click.Choice(["refold", "mlperf-tiny"]),
@@ -122,6 +135,9 @@ def command(
     board: str,
     port: str | None,
     wait: float,
+    deadline: float | None,
+    power_cycle: str | None,
+    on_reset: OnReset,
     protocol: Literal["refold", "mlperf-tiny"],
     corruptions: str,
     severity: int,
@@ -189,6 +205,9 @@ def command(
         baseline=baseline,
         power=power,
         wait=wait,
+        deadline=deadline,
+        on_reset=on_reset,
+        power_cycle=power_cycle,
     )
     for file in (json_file, html_file, junit_file):
         if file is not None:
@@ -200,7 +219,7 @@ def command(
     if baseline is not None and result.complete:
         show_regressions(regressions(baseline, result), baseline.name)
     if dump_layers and result.verdict != "infra":
-        file = artefact / "build" / board / LAYERS
+        file = artefact / "build" / result.board.id / LAYERS
         click.echo(f"layer outputs, all equal to the host model's: {file}")
     return exit_code(result)
 

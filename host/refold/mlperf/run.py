@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,7 +18,7 @@ from refoldc.artefact import Artefact, load_artefact
 from refoldc.reference import Reference
 from refoldc.softmax import ONE_Q15, softmax_table
 
-from refold.boards import Board, load_board
+from refold.boards import Board
 from refold.build import Build, build
 from refold.data import DataSet, load_data
 from refold.errors import InfraError, UserError
@@ -33,7 +33,7 @@ from refold.mlperf.result import (
     Window,
 )
 from refold.mlperf.score import TARGETS, auc, normalised, top1
-from refold.place import find_place
+from refold.place import address, find_place
 from refold.process import spawn
 from refold.result import tool_versions
 from refold.watch import Watch
@@ -87,7 +87,9 @@ def run_mlperf(
         InfraError: The device is lost or complains.
     """
     watch = watch or Watch()
-    artefact, board = load_artefact(path), load_board(options.board)
+    artefact = load_artefact(path)
+    board, port = address(options.board, options.port)
+    options = replace(options, board=board.id, port=port)
     data = _load(artefact, options)
     images = device_input(artefact.manifest.input, data.images)
     watch.stage(f"connecting to {board.id}")
