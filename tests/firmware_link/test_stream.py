@@ -258,7 +258,9 @@ def test_a_late_image_of_the_stream_before_is_not_absorbed(
     with begun(library) as device:
         send(device, 0, images[0])
         device.feed(configure(STREAM + 1, keep_state=1))
-        assert {("ack", Status.ERROR_STREAM)} == set(summary(send(device, 0, images[0])))
+        assert {("ack", Status.ERROR_STREAM)} == set(
+            summary(send(device, 0, images[0]))
+        )
         assert 1 == device.images_run
         said = device.talk(b"".join(chunks(STREAM + 1, 0, images[1])))
     assert expected_logits(images, 10)[1:] == [m[2]["logits"] for m in said]
