@@ -7,10 +7,13 @@ return what arrives instead, so a test drops, damages or repeats what it likes.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import select
 import socket
 import struct
+import termios
 import threading
 import tty
 from collections.abc import Callable, Iterable
@@ -18,7 +21,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from refold.facts import ABI, CHUNK_BYTES, Status
+from refold.facts import ABI, CHUNK_BYTES, ResetReason, Status
 from refold.protocol import DELIMITER, Frame, decode, encode
 
 BUILD = bytes(range(8))
@@ -46,6 +49,12 @@ class Script:
         die_after: Results after which it vanishes.
         refuse: Status with which it acknowledges.
         times: Of its layers, in half microseconds; none: it keeps none.
+        restarts: Numbers of results after each of which it restarts once.
+        counts_starts: Its boot count grows with them, as that of a chip whose power
+            stays does.
+        reason: Of these restarts.
+        last_words: What it says when it restarts, outside frames.
+        learns: Its state changes with every image, and a restart forgets it.
     """
 
     window: int = 4
@@ -63,6 +72,11 @@ class Script:
     outgoing: Fault = intact
     state: bytes = bytes(5000)
     times: tuple[int, ...] = ()
+    restarts: tuple[int, ...] = ()
+    counts_starts: bool = True
+    reason: ResetReason = ResetReason.PANIC
+    last_words: bytes = b""
+    learns: bool = False
 
 
 def expected_logits(image: bytes, outputs: int) -> list[int]:
@@ -83,22 +97,34 @@ class _Session:
 class VirtualDevice:
     """Context manager: a running device.
 
+    Args:
+        script: How it behaves.
+        tcp: It is behind a socket; else behind a pty.
+        hosts: One after another; of a pty they are not told apart.
+
     Attributes:
         url: Port on which it is reached.
         ran: Numbers of the images it ran, in the order it ran them.
         heard: Names of the frames that reached it.
+        state: Adaptation state, now.
+        boot_count, reset_reason: As in its Hello, now.
         configured: Fields of each CONFIGURE that began a stream.
     """
 
-    def __init__(self, script: Script | None = None, *, tcp: bool = False) -> None:
+    def __init__(
+        self, script: Script | None = None, *, tcp: bool = False, hosts: int = 1
+    ) -> None:
         self.script = script or Script()
         self.ran: list[int] = []
         self.heard: list[str] = []
         self.configured: list[tuple[object, ...]] = []
         self.state = self.script.state
+        self.boot_count, self.reset_reason = 7, ResetReason.POWER_ON
+        self._restarts = list(self.script.restarts)
         self._incoming_state = b""
         self._session = _Session()
         self._received = self._sent = 0
+        self._hosts = hosts
         self._pipe: _Pty | _Tcp = _Tcp() if tcp else _Pty()
         self.url = self._pipe.url
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -117,19 +143,31 @@ class VirtualDevice:
         self._thread.join()
         self._pipe.close()
 
+    @property
+    def baud(self) -> int:
+        """The rate that the host has set on a pty."""
+        assert isinstance(self._pipe, _Pty)
+        speed = termios.tcgetattr(self._pipe.master)[_OSPEED]
+        names = (name for name in dir(termios) if re.fullmatch(r"B\d+", name))
+        return next(int(n[1:]) for n in names if getattr(termios, n) == speed)
+
     # --- frames in and out -----------------------------------------------------
 
     def _serve(self) -> None:
-        tail = b""
         try:
-            self._pipe.connect()
-            self._pipe.write(self.script.greeting)
-            while data := self._pipe.read():
-                *chunks, tail = (tail + data).split(DELIMITER)
-                for chunk in filter(None, chunks):
-                    self._receive(chunk)
+            for _ in range(self._hosts):
+                self._pipe.connect()
+                self._pipe.write(self.script.greeting)
+                self._serve_host()
         except (OSError, EOFError):
             self._pipe.close()
+
+    def _serve_host(self) -> None:
+        tail = b""
+        while data := self._pipe.read():
+            *chunks, tail = (tail + data).split(DELIMITER)
+            for chunk in filter(None, chunks):
+                self._receive(chunk)
 
     def _receive(self, chunk: bytes) -> None:
         self._received += 1
@@ -157,9 +195,10 @@ class VirtualDevice:
     def _on_hello_request(self, frame: Frame) -> None:
         script = self.script
         sizes = (script.input_bytes, script.outputs, 3, 2, script.window, 8192)
-        values = (script.abi, script.build_hash, MODEL, b"virtual", 1, 7)
+        values = (script.abi, script.build_hash, MODEL, b"virtual")
+        start = (self.reset_reason, self.boot_count)
         memory = (1000, len(self.state), 0, 0, 0, 0, 0)
-        self._send(encode("hello", frame.sequence, *values, *sizes, *memory))
+        self._send(encode("hello", frame.sequence, *values, *start, *sizes, *memory))
 
     def _on_profile_request(self, frame: Frame) -> None:
         times, first = self.script.times, frame.values[0]
@@ -172,6 +211,8 @@ class VirtualDevice:
         if self._session.number != frame.values[0]:
             self._session = _Session(number=frame.values[0])
             self.configured.append(frame.values)
+            if not frame.values[1]:
+                self.state = self.script.state
         self._acknowledge(frame)
 
     def _on_input(self, frame: Frame) -> None:
@@ -204,6 +245,18 @@ class VirtualDevice:
             for wire in session.results[session.next]:
                 self._send(wire)
             session.next += 1
+            if self.script.learns:
+                self.state = hashlib.sha512(self.state + image).digest()
+            if self._restarts and len(self.ran) == self._restarts[0]:
+                self._restart()
+                return
+
+    def _restart(self) -> None:
+        self._restarts.pop(0)
+        self._session = _Session()
+        self.state, self.reset_reason = self.script.state, self.script.reason
+        self.boot_count += self.script.counts_starts
+        self._pipe.write(self.script.last_words)
 
     def _result(self, index: int, image: bytes) -> list[bytes]:
         logits = expected_logits(image, self.script.outputs)
@@ -223,7 +276,9 @@ class VirtualDevice:
 
     def _on_result_request(self, frame: Frame) -> None:
         stream, index = frame.values
-        if index in self._session.results:
+        if stream != self._session.number:
+            self._acknowledge(frame, Status.ERROR_STREAM)
+        elif index in self._session.results:
             for wire in self._session.results[index]:
                 self._send(wire)
         else:
@@ -249,13 +304,17 @@ class VirtualDevice:
 # --- transports --------------------------------------------------------------------
 
 
+_OSPEED = 5
+"""Index of the rate in a terminal's attributes."""
+
+
 class _Pty:
     """The master side; the slave stays open so that a host may come and go."""
 
     def __init__(self) -> None:
-        self._master, self._slave = os.openpty()
+        self.master, self._slave = os.openpty()
         tty.setraw(self._slave)
-        os.set_blocking(self._master, False)
+        os.set_blocking(self.master, False)
         self.url = os.ttyname(self._slave)
         self._stopped, self._stop = os.pipe()
 
@@ -263,15 +322,15 @@ class _Pty:
         """A pty needs no connection."""
 
     def read(self) -> bytes:
-        ready, _, _ = select.select([self._master, self._stopped], [], [])
-        return b"" if self._stopped in ready else os.read(self._master, 65536)
+        ready, _, _ = select.select([self.master, self._stopped], [], [])
+        return b"" if self._stopped in ready else os.read(self.master, 65536)
 
     def write(self, data: bytes) -> None:
         """Nobody may be reading: a full pty must not outlast the test."""
         while data:
-            _, ready, _ = select.select([], [self._master], [], 0.05)
+            _, ready, _ = select.select([], [self.master], [], 0.05)
             if ready:
-                data = data[os.write(self._master, data) :]
+                data = data[os.write(self.master, data) :]
             elif select.select([self._stopped], [], [], 0)[0]:
                 raise EOFError
 
@@ -279,8 +338,8 @@ class _Pty:
         os.write(self._stop, b"x")
 
     def close(self) -> None:
-        _close_all([self._master, self._slave])
-        self._master = self._slave = -1
+        _close_all([self.master, self._slave])
+        self.master = self._slave = -1
 
 
 class _Tcp:
@@ -294,6 +353,8 @@ class _Tcp:
         ready, _, _ = select.select([self._listener, self._stopped], [], [])
         if self._stopped in ready:
             raise EOFError
+        if self._socket is not None:
+            self._socket.close()
         self._socket = self._listener.accept()[0]
 
     def read(self) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from refold.boards import Board
-from refold.device import BAUDS, Device
+from refold.device import BAUDS, Device, Patience
 from refold.errors import GarbledError, InfraError, RefoldError, UserError
 from refold.link import open_link
 from refold.resources import boards_dir
@@ -30,7 +30,7 @@ def suspect_baud(board: Board, url: str, error: GarbledError) -> RefoldError:
 def _answers(url: str, baud: int) -> bool:
     with open_link(url, baud=baud) as link:
         try:
-            Device(link, hello_s=PROBE_S).hello()
+            Device(link, patience=Patience(hello_s=PROBE_S)).hello()
         except UserError:  # in another version, but it can be understood
             return True
         except InfraError:

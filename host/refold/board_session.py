@@ -124,7 +124,7 @@ def open_session(
                 terms.power_cycle or place.power_cycle,
                 suspect=partial(suspect_baud, board, place.url),
             )
-        yield stack.enter_context(Session(way, terms.deadline))
+        yield stack.enter_context(Session(way, terms.patience, terms.deadline))
 
 
 def _spawned(

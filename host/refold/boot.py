@@ -10,7 +10,7 @@ from collections.abc import Callable
 import serial
 from serial.tools import list_ports
 
-from refold.device import Device
+from refold.device import Device, Patience
 from refold.errors import InfraError, UserError
 from refold.link import Link, open_link
 from refold.protocol import Hello
@@ -104,7 +104,7 @@ class Boot:
                 build_hash=self._build_hash,
                 remedy="the images were written and verified, but the chip starts "
                 "others: erase it with 'esptool erase-flash', then flash again",
-                hello_s=max(LEAST_HELLO_S, end - time.monotonic()),
+                patience=Patience(hello_s=max(LEAST_HELLO_S, end - time.monotonic())),
             )
             try:
                 return device.hello()

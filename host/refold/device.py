@@ -33,8 +33,6 @@ __all__ = ["Device", "Hello", "Patience", "Reply"]
 
 _logger = logging.getLogger(__name__)
 
-HELLO_S = 10.0
-"""A board may be booting, but not for longer."""
 BAUDS = (115200, 460800, 921600)
 """The usual ones."""
 _USER_FAULTS = (
@@ -54,7 +52,6 @@ class Device:
         remedy: What to do where other firmware runs, for the message.
         default_sites: Sites that adapt where the settings do not say.
         patience: Deadlines.
-        hello_s: Longest wait for a Hello.
     """
 
     def __init__(
@@ -65,14 +62,12 @@ class Device:
         remedy: str = "put current firmware on the board",
         default_sites: tuple[int, ...] = (),
         patience: Patience | None = None,
-        hello_s: float = HELLO_S,
     ) -> None:
         self._link = link
         self._build_hash = build_hash
         self._remedy = remedy
         self._default_sites = default_sites
         self._patience = patience or Patience()
-        self._hello_s = hello_s
         # Random, for a board may remember the last stream of an earlier run.
         self._stream_number = secrets.randbits(32)
         self._sequence = secrets.randbits(16)
@@ -95,7 +90,9 @@ class Device:
             InfraError: The port is gone, or takes nothing.
         """
         with during(Phase.HELLO):
-            frame = self._exchange("hello_request", "hello", total_s=self._hello_s)
+            frame = self._exchange(
+                "hello_request", "hello", total_s=self._patience.hello_s
+            )
             if frame is None:
                 raise self._no_hello()
         hello = Hello.of(frame)
@@ -112,7 +109,7 @@ class Device:
 
     def _no_hello(self) -> RefoldError:
         link = self._link
-        wait = f"within {self._hello_s:g} s of asking"
+        wait = f"within {self._patience.hello_s:g} s of asking"
         if link.other_version is not None:
             return UserError(
                 f"port {self.port}: the board speaks protocol version "
@@ -278,8 +275,8 @@ class Device:
         """Load a state that :meth:`read_state` returned.
 
         Raises:
-            UserError: It is damaged or belongs to another model.
-            RestartError: The device restarted meanwhile.
+            UserError: It is damaged or belongs to another model, or the device
+                restarted meanwhile.
             InfraError: The device is gone or silent.
         """
         for offset in range(0, len(state), facts.CHUNK_BYTES):
@@ -299,13 +296,8 @@ class Device:
             )
         status = frame.values[0] if frame.name == "ack" else facts.Status.OK
         if status != facts.Status.OK:
-            if self._hello is not None and self._restarted(self._hello):
-                raise RestartError(f"port {self.port}: the board restarted")
             raise self._refusal(name, status)
         return frame
-
-    def _restarted(self, before: Hello) -> bool:
-        return self.hello().boot_count != before.boot_count
 
     def _refusal(self, name: str, status: int) -> RefoldError:
         if (name, status) == ("state_read", facts.Status.ERROR_STATE):

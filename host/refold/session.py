@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from refold.deadline import Deadline
-from refold.device import Device
+from refold.device import Device, Patience
 from refold.errors import (
     GarbledError,
     InfraError,
@@ -33,10 +33,8 @@ from refold.power_cycle import cycle_power
 from refold.protocol import Hello
 from refold.signs import telling_lines
 
-RETURN_S = 15.0
-"""How long a port may be away before it is given up."""
 POLL_S = 0.05
-"""How often opening it is tried meanwhile."""
+"""How often opening a port is tried that is on its way back."""
 
 _logger = logging.getLogger(__name__)
 
@@ -82,14 +80,25 @@ class Comeback:
 class Session:
     """Context manager: a board that answers.
 
+    Args:
+        way: To it.
+        patience: Deadlines of what is tried.
+        deadline: Of all of it.
+
     Attributes:
         device: Greeted; another one after :meth:`recover`.
     """
 
     device: Device
 
-    def __init__(self, way: Way, deadline: Deadline | None = None) -> None:
+    def __init__(
+        self,
+        way: Way,
+        patience: Patience | None = None,
+        deadline: Deadline | None = None,
+    ) -> None:
         self._way = way
+        self._patience = patience or Patience()
         self._deadline = deadline or Deadline()
         self._line = contextlib.ExitStack()
         self._hello: Hello
@@ -159,6 +168,17 @@ class Session:
             self.device = device
             self._line = line.pop_all()
 
+    def _return(self) -> None:
+        """Attach to a board on its way back; its port may be lost again meanwhile."""
+        until = time.monotonic() + self._patience.return_s
+        while True:
+            try:
+                return self._attach(until)
+            except LostError:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(POLL_S)
+
     def _open(self, line: contextlib.ExitStack, until: float) -> Link:
         """Open, until then again and again: a port may be on its way back."""
         while True:
@@ -185,7 +205,7 @@ class Session:
         """Come back to a board that was lost with ``error``; return what that told."""
         told = self._let_go(error)
         try:
-            self._attach(time.monotonic() + RETURN_S)
+            self._return()
         except SilentError as silent:
             if self._way.power_cycle is None:
                 raise _gone(told, silent) from silent
@@ -215,7 +235,7 @@ class Session:
         with during(Phase.HELLO):
             cycle_power(command, self._deadline)
         try:
-            self._attach(time.monotonic() + RETURN_S)
+            self._return()
         except (InfraError, UserError) as error:
             raise InfraError(
                 f"{_found(error)}, even after a power cycle by '{command}'",

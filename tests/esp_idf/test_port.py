@@ -31,7 +31,7 @@ from refold.board_session import connect
 from refold.boards import load_board
 from refold.check import claim, differing
 from refold.data import load_data
-from refold.device import Device
+from refold.device import Device, Patience
 from refold.errors import InfraError
 from refold.link import open_link
 from refold.mlperf.dut import open_dut
@@ -254,7 +254,7 @@ def test_want_of_memory_is_said_in_words(
         open_link(port, baud=921600) as link,
         pytest.raises(InfraError, match=r"'refold: no room for a block of \d+"),
     ):
-        Device(link, hello_s=2.5).hello()
+        Device(link, patience=Patience(hello_s=2.5)).hello()
 
 
 def test_a_ring_below_two_frames_is_refused(artefact: Artefact, tmp_path: Path) -> None:

@@ -10,9 +10,14 @@ from link_device import LinkDevice, Message, chunks, configure, images_of, wire
 from refold.facts import CHUNK_BYTES, Status
 
 
-def run_one(device: LinkDevice, stream: int, image: bytes) -> tuple[int, ...]:
-    """Begin a stream that keeps the state; return the logits of one image."""
+def begin(device: LinkDevice, stream: int) -> None:
+    """Begin a stream that keeps the state."""
     device.feed(configure(stream, keep_state=1))
+
+
+def run_one(device: LinkDevice, stream: int, image: bytes) -> tuple[int, ...]:
+    """Run one image as the first of a stream; return its logits."""
+    begin(device, stream)
     [(_, _, fields)] = device.talk(b"".join(chunks(stream, 0, image)))
     logits: tuple[int, ...] = fields["logits"]
     return logits
@@ -59,6 +64,7 @@ def test_round_trip(library: ctypes.CDLL, state_bytes: int) -> None:
         state = read_all(device)
         expected = run_one(device, 2, images[1])
         run_one(device, 3, images[2])
+        begin(device, 4)
         assert {Status.OK} == set(write_all(device, state))
         assert expected == run_one(device, 4, images[1])
     assert state_bytes == len(state)
@@ -118,11 +124,24 @@ def test_repeated_chunks(library: ctypes.CDLL) -> None:
         run_one(device, 1, images[0])
         state = read_all(device)
         expected = run_one(device, 2, images[1])
-        for start in (0, 0, 2048, 2048, 4096):
+        begin(device, 3)
+        for start in (0, 0, 2048, 2048, 4096, 4096):
             assert Status.OK == write(device, state, start, start + 2048)
         assert expected == run_one(device, 3, images[1])
-        assert Status.OK == write(device, state, 4096, 6144)
-        assert expected != run_one(device, 4, images[1])  # not loaded again
+
+
+def test_a_write_that_comes_again_late_is_refused(library: ctypes.CDLL) -> None:
+    """Once an image of the stream has run, what it taught is not undone."""
+    images = images_of(3, 3000)
+    with LinkDevice(library) as device:
+        run_one(device, 1, images[0])
+        state = read_all(device)
+        begin(device, 2)
+        write_all(device, state)
+        run_one(device, 2, images[1])
+        taught = read_all(device)
+        assert {Status.ERROR_STREAM} == set(write_all(device, state))
+        assert taught == read_all(device)
 
 
 def test_chunks_come_in_order(library: ctypes.CDLL) -> None:

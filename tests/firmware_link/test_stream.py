@@ -250,6 +250,55 @@ def test_keep_state(library: ctypes.CDLL) -> None:
     assert expected_logits(images, 10)[1:] == [m[2]["logits"] for m in said]
 
 
+def test_a_late_image_of_the_stream_before_is_not_absorbed(
+    library: ctypes.CDLL,
+) -> None:
+    """An image that comes again after the next CONFIGURE with keep_state is refused."""
+    images = images_of(2, 3000)
+    with begun(library) as device:
+        send(device, 0, images[0])
+        device.feed(configure(STREAM + 1, keep_state=1))
+        assert {("ack", Status.ERROR_STREAM)} == set(
+            summary(send(device, 0, images[0]))
+        )
+        assert 1 == device.images_run
+        said = device.talk(b"".join(chunks(STREAM + 1, 0, images[1])))
+    assert expected_logits(images, 10)[1:] == [m[2]["logits"] for m in said]
+
+
+def test_a_whole_stream_that_comes_again_is_not_absorbed(library: ctypes.CDLL) -> None:
+    """Nor is it where its CONFIGURE comes late, too: streams are not begun twice."""
+    images = images_of(2, 3000)
+    old = configure(STREAM, 3) + b"".join(chunks(STREAM, 0, images[0]))
+    new = configure(STREAM + 1, 4, keep_state=1)
+    with LinkDevice(library) as device:
+        device.talk(old)
+        said = device.talk(new + old + new)
+        refused, status = ("ack", {"status": Status.ERROR_STREAM}), Status.OK
+        assert ("ack", 4, {"status": status}) == said[0] == said[-1]
+        assert [refused] * (len(said) - 2) == [(m[0], m[2]) for m in said[1:-1]]
+        assert 1 == device.images_run
+        said = device.talk(b"".join(chunks(STREAM + 1, 0, images[1])))
+    assert expected_logits(images, 10)[1:] == [m[2]["logits"] for m in said]
+
+
+@pytest.mark.parametrize(
+    ("number", "status"),
+    [
+        (STREAM - 256, Status.ERROR_STREAM),
+        (STREAM - 257, Status.OK),
+        (STREAM + 2**31, Status.OK),
+    ],
+)
+def test_which_streams_are_late(
+    library: ctypes.CDLL, number: int, status: Status
+) -> None:
+    """The 256 numbers before the current one, round the end of the range."""
+    with begun(library) as device:
+        said = device.feed(configure(number % 2**32))
+    assert [("ack", status)] == summary(said)
+
+
 @pytest.mark.parametrize(
     "change", [{"interval": 0}, {"shrinkage": float("nan")}, {"keep_state": 2}]
 )

@@ -23,12 +23,13 @@ from virtual_device import Script, VirtualDevice
 from refoldc import pipeline
 from refoldc.accuracy import Accuracy
 
-from refold import board_session
+from refold import runner
+from refold.board_session import Terms
 from refold.boards import Memory, list_boards
 from refold.cli import compile as compile_command
 from refold.cli import status
 from refold.console import ProgressWatch
-from refold.device import Device
+from refold.device import Patience
 from refold.esp_tool import Tool
 from refold.lock import hold
 from refold.place import Place
@@ -550,8 +551,8 @@ def test_a_port_that_answers_garbage(
     refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something else at the port is infrastructure; the result says so."""
-    hasty = functools.partial(Device, hello_s=1.0)
-    monkeypatch.setattr(board_session, "Device", hasty)
+    hasty = functools.partial(Terms, patience=Patience(hello_s=1.0))
+    monkeypatch.setattr(runner, "Terms", hasty)
     result = tmp_path / "r.json"
     with VirtualDevice(Script(instead=b"login: ")) as device:
         code, _, err = refold(*run_words(place, "--port", device.url, "--json", result))

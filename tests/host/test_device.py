@@ -4,6 +4,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,8 +42,7 @@ def device(
             build_hash=BUILD.hex(),
             remedy="run 'refold build DIR'",
             default_sites=(0, 9),
-            patience=patience,
-            hello_s=hello_s,
+            patience=replace(patience, hello_s=hello_s),
         )
 
 

@@ -84,7 +84,10 @@ void refold_link_state_write(refold_link *link, const refold_frame *frame)
     bool begun = link->state_use == UPLOAD && offset > 0;
     refold_status status;
 
-    if (total != (begun ? link->record_bytes
+    if (link->streaming && link->next > 0) {
+        /* One that comes again late would undo what the images since have taught. */
+        status = REFOLD_ERROR_STREAM;
+    } else if (total != (begun ? link->record_bytes
                         : (uint32_t)refold_adapt_record_bytes(link->ctx))) {
         status = REFOLD_ERROR_STATE;
     } else if (offset > total || bytes > total - offset) {

@@ -12,6 +12,9 @@
 /* Logits of one RESULT frame. */
 #define LOGITS_PER_FRAME (REFOLD_CHUNK_BYTES / sizeof(int32_t))
 
+/* Numbers before the current stream's that are late: of streams that have been. */
+#define LATE_STREAMS 256
+
 static refold_link_slot *slot_of(const refold_link *link, uint32_t index)
 {
     return &link->slots[index % link->window];
@@ -50,6 +53,15 @@ static void begin_stream(refold_link *link, uint32_t stream)
     memset(link->slots, 0, link->window * sizeof *link->slots);
 }
 
+/*
+ * Whether `stream` is one from before the current one, whose frames come again late.
+ * Begun anew it would have its images run, and absorbed, a second time.
+ */
+static bool is_late(const refold_link *link, uint32_t stream)
+{
+    return link->streaming && link->stream - stream - 1 < LATE_STREAMS;
+}
+
 void refold_link_configure(refold_link *link, const refold_frame *frame)
 {
     const uint8_t *in = frame->payload;
@@ -57,7 +69,9 @@ void refold_link_configure(refold_link *link, const refold_frame *frame)
     uint8_t keep_state = in[REFOLD_FRAME_CONFIGURE_KEEP_STATE];
     refold_status status = REFOLD_OK;
 
-    if (!link->streaming || stream != link->stream) {
+    if (is_late(link, stream)) {
+        status = REFOLD_ERROR_STREAM;
+    } else if (!link->streaming || stream != link->stream) {
         refold_adapt_config config;
 
         config.method = in[REFOLD_FRAME_CONFIGURE_METHOD];
