@@ -9,7 +9,7 @@ import click
 
 from refoldc.artefact import LAYERS
 
-from refold.baseline import Baseline, regressions
+from refold.baseline import Tolerances
 from refold.cli import INTERRUPTED
 from refold.cli.mlperf import refuse_others, run_as_mlperf
 from refold.cli.options import (
@@ -17,6 +17,7 @@ from refold.cli.options import (
     FOLDER,
     baseline_options,
     board_option,
+    load_baseline,
     port_option,
 )
 from refold.console import show_regressions, show_result, watching
@@ -139,7 +140,8 @@ def command(
     fail_under: tuple[str, ...],
     check: bool,
     dump_layers: int | None,
-    baseline: Baseline | None,
+    baseline: Path | None,
+    tolerances: Tolerances,
 ) -> int:
     """Stream images through a board's firmware and score the replies.
 
@@ -178,7 +180,7 @@ def command(
         fail_under=fail_under,
         output=output,
         profile=profile,
-        baseline=baseline,
+        baseline=load_baseline(baseline, tolerances),
         power=power,
     )
     for file in (json_file, html_file, junit_file):
@@ -188,8 +190,8 @@ def command(
         result = run(artefact, options, watch=watch)
     save(result, json_file=json_file, html_file=html_file, junit_file=junit_file)
     show_result(result)
-    if baseline is not None and result.complete:
-        show_regressions(regressions(baseline, result), baseline.name)
+    if result.baseline is not None:
+        show_regressions(result.baseline)
     if dump_layers and result.verdict != "infra":
         file = artefact / "build" / board / LAYERS
         click.echo(f"layer outputs, all equal to the host model's: {file}")
