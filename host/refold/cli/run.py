@@ -44,7 +44,7 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
     default="refold",
     show_default=True,
     help="mlperf-tiny: drive the board as MLPerf Tiny's public runner does; accuracy "
-    "and performance of the static network.",
+    "and performance of the static network, or with --power its energy.",
 )
 @click.option(
     "--corruptions",
@@ -155,7 +155,12 @@ def command(
         return run_as_mlperf(
             artefact,
             MlperfOptions(
-                data=data, board=board, port=port, images=images, check=check
+                data=data,
+                board=board,
+                port=port,
+                images=images,
+                check=check,
+                power=power,
             ),
             json_file,
         )
