@@ -13,7 +13,7 @@ from typing import Literal
 
 from refold.boards import load_board
 from refold.errors import UserError
-from refold.result import Result, Run
+from refold.result import BaselineRecord, Comparison, Result, Run
 from refold.score import StreamKey, by_corruption, slowest
 
 MEMORY = ("arena_bytes", "weights_bytes", "adapt_state_bytes", "code_bytes")
@@ -58,35 +58,6 @@ class Setting:
     data_sha256: str
     seed: int
     streams: Mapping[str, frozenset[StreamKey]]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One number beside the baseline's; ``limit`` is the worst that is tolerated."""
-
-    measure: str
-    whose: str
-    before: float
-    now: float
-    limit: float
-
-    @property
-    def less_is_worse(self) -> bool:
-        """Accuracies are to be high, times and sizes low."""
-        return self.measure.endswith("accuracy")
-
-    @property
-    def worse(self) -> bool:
-        """Whether the limit is passed."""
-        beyond = self.limit - self.now if self.less_is_worse else self.now - self.limit
-        return beyond > 1e-9 * abs(self.limit)  # limits come of inexact decimals
-
-    def __str__(self) -> str:
-        of = f" of {self.whose}" if self.whose else ""
-        return (
-            f"worse than the baseline: {self.measure}{of} is {self.now:g}, was "
-            f"{self.before:g}, limit {self.limit:g}"
-        )
 
 
 def setting(result: Result) -> Setting:
@@ -142,22 +113,28 @@ def _names(streams: Iterable[StreamKey]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def regressions(baseline: Baseline, result: Result) -> tuple[Comparison, ...]:
-    """Return every number that got worse by more than is tolerated.
+def compare(baseline: Baseline, result: Result) -> BaselineRecord:
+    """Set every number beside the baseline's, and judge it.
 
     Args:
         baseline: Found comparable by :func:`require_comparable`.
         result: Of a complete run.
     """
-    compared = _compared(baseline.result, result, baseline.tolerances)
-    return tuple(found for found in compared if found.worse)
+    allowed = baseline.tolerances
+    ratio = allowed.latency or _usual_ratio(result.board.id)
+    return BaselineRecord(
+        name=baseline.name,
+        accuracy_points=allowed.accuracy,
+        latency_ratio=ratio,
+        memory_ratio=allowed.memory,
+        compared=tuple(_compared(baseline.result, result, allowed, ratio)),
+    )
 
 
 def _compared(
-    earlier: Result, result: Result, allowed: Tolerances
+    earlier: Result, result: Result, allowed: Tolerances, ratio: float | None
 ) -> Iterator[Comparison]:
     """Pair all numbers; sizes and times that are unknown (0) are left out."""
-    ratio = allowed.latency or _usual_ratio(result.board.id)
     for was in earlier.runs:
         now = result.run(was.adapt)
         if now is None:
@@ -168,7 +145,7 @@ def _compared(
     for size in MEMORY:
         before, bytes_ = getattr(earlier.memory, size), getattr(result.memory, size)
         if before and bytes_:
-            yield Comparison(size, "", before, bytes_, before * allowed.memory)
+            yield _judged(size, "", before, bytes_, before * allowed.memory)
 
 
 def _usual_ratio(board_id: str) -> float | None:
@@ -181,12 +158,10 @@ def _accuracies(was: Run, now: Run, points: float) -> Iterator[Comparison]:
     for name, before in by_corruption(was).items():
         if name in found:
             whose = f"{was.adapt}, {name}"
-            yield Comparison("accuracy", whose, before, found[name], before - points)
-    if was.mean_accuracy is not None and now.mean_accuracy is not None:
-        before = was.mean_accuracy
-        yield Comparison(
-            "mean_accuracy", was.adapt, before, now.mean_accuracy, before - points
-        )
+            yield _judged("accuracy", whose, before, found[name], before - points)
+    mean, mean_now = was.mean_accuracy, now.mean_accuracy
+    if mean is not None and mean_now is not None:
+        yield _judged("mean_accuracy", was.adapt, mean, mean_now, mean - points)
 
 
 def _latencies(was: Run, now: Run, ratio: float) -> Iterator[Comparison]:
@@ -194,4 +169,19 @@ def _latencies(was: Run, now: Run, ratio: float) -> Iterator[Comparison]:
         before, after = (slowest(run, "latency_us", part) for run in (was, now))
         if before and after:
             measure = f"latency_{part}_us"
-            yield Comparison(measure, was.adapt, before, after, before * ratio)
+            yield _judged(measure, was.adapt, before, after, before * ratio)
+
+
+def _judged(
+    measure: str, whose: str, before: float, now: float, limit: float
+) -> Comparison:
+    """Find out whether the limit is passed: accuracies are to be high, the rest low."""
+    beyond = limit - now if measure.endswith("accuracy") else now - limit
+    return Comparison(
+        measure=measure,
+        whose=whose,
+        before=before,
+        now=now,
+        limit=limit,
+        worse=beyond > 1e-9 * abs(limit),  # limits come of inexact decimals
+    )

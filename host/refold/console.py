@@ -18,10 +18,10 @@ from rich.progress import (
 from rich.table import Table
 
 from refold import score
-from refold.baseline import Comparison
 from refold.corrupt import CORRUPTIONS
+from refold.power.recorder import Energy
 from refold.profile import profile_lines
-from refold.result import Profile, Result, Run
+from refold.result import BaselineRecord, Profile, Result, Run
 from refold.schedule import Step
 from refold.watch import Watch
 
@@ -166,12 +166,21 @@ def _mean(run: Run, gain: dict[str, float]) -> str:
 
 
 def cost_table(result: Result) -> Table:
-    """Return time, of it the median of adaptation, and parity per mode."""
-    table = Table(title="per image, the slowest stream; times in ms")
+    """Return time, of it the median of adaptation, energy and parity per mode.
+
+    Energy has a column only where something measured it.
+    """
+    energies = [score.energy(run) for run in result.runs]
+    measured = any(energies)
+    table = Table(
+        title="per image, the slowest stream; times in ms"
+        + ("; energy, of it adaptation, in mJ, the mean" if measured else "")
+    )
     table.add_column("mode", no_wrap=True)
-    for title in ("p50", "p95", "adapt", "images", "total, s", "parity misses"):
+    titles = ["p50", "p95", "adapt", "images", "total, s", "parity misses"]
+    for title in [*titles, "energy"] if measured else titles:
         table.add_column(title, justify="right")
-    for run in result.runs:
+    for run, energy in zip(result.runs, energies, strict=True):
         streams = [s for s in run.streams if s.images]
         table.add_row(
             _stacked(run.adapt),
@@ -181,8 +190,13 @@ def cost_table(result: Result) -> Table:
             str(sum(s.images for s in streams)),
             f"{run.seconds:.1f}",
             _mismatches(s.parity_mismatches for s in streams),
+            *([_energy(energy)] if measured else []),
         )
     return table
+
+
+def _energy(energy: Energy | None) -> str:
+    return "" if energy is None else f"{energy.image_mj:.3g} ({energy.adapt_mj:.3g})"
 
 
 def _slowest(times_us: Iterable[int]) -> str:
@@ -216,17 +230,17 @@ def show_result(result: Result) -> None:
         ERR.print(text, highlight=False, soft_wrap=True)
 
 
-def show_regressions(found: Sequence[Comparison], baseline: str) -> None:
+def show_regressions(record: BaselineRecord) -> None:
     """Print what got worse than the baseline, or that nothing did."""
-    if not found:
-        OUT.print(f"nothing is worse than in {baseline}", highlight=False)
+    if not record.worse:
+        OUT.print(f"nothing is worse than in {record.name}", highlight=False)
         return
-    table = Table(title=f"worse than in {baseline}")
+    table = Table(title=f"worse than in {record.name}")
     table.add_column("measure")
     table.add_column("of")
     for title in ("was", "is", "limit"):
         table.add_column(title, justify="right", no_wrap=True)
-    for item in found:
+    for item in record.worse:
         numbers = (f"{n:,.6g}" for n in (item.before, item.now, item.limit))
         table.add_row(item.measure, item.whose, *numbers)
     OUT.print(table)

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from refold import trend_plots
+from refold.baseline import Tolerances
 from refold.errors import UserError
 from refold.plots import Style, style
 from refold.report import MISSING, environment
 from refold.result import Result, Run, load_result, write_text
 from refold.score import slowest
+from refold.trend import Break, Entry, Measure, breaks, retrained, still_broken, unlike
 from refold.trend_plots import Point, Trend
 
 _logger = logging.getLogger(__name__)
 
+POINTS = Tolerances().accuracy
 
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """One result; ``when`` is the file's time where the result does not say."""
 
-    when: datetime
-    name: str
-    result: Result
+@dataclass(frozen=True)
+class _Accuracy:
+    """A cell; ``broken`` says how it breaks the trend, "" where it does not."""
+
+    text: str
+    broken: str
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class _Row:
     name: str
     board: str
     mode: str
-    clean: str
-    mean: str
+    clean: _Accuracy
+    mean: _Accuracy
     latency: str
     verdict: str
 
@@ -48,6 +51,7 @@ class _Section:
 
     model: str
     data: str
+    warnings: tuple[str, ...]
     legend: tuple[tuple[Style, str], ...]
     drawings: tuple[tuple[str, str], ...]
     rows: tuple[_Row, ...]
@@ -78,28 +82,44 @@ def gather(folder: Path) -> tuple[Entry, ...]:
     return tuple(sorted(entries, key=lambda entry: (entry.when, entry.name)))
 
 
-def render_history(entries: Sequence[Entry]) -> str:
+def render_history(entries: Sequence[Entry], points: float = POINTS) -> str:
     """Return the page: a section for each model and data, plots and a table each.
 
     Results over other images are not comparable, so they share no plot.
+
+    Args:
+        entries: The oldest first.
+        points: How far an accuracy may be below the median of the earlier ones.
     """
-    groups: dict[tuple[str, str], list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault(_group(entry.result), []).append(entry)
     template = environment().get_template("history.html")
     return template.render(
-        groups=[_section(*key, group) for key, group in groups.items()],
+        groups=[_section(*key, group, points) for key, group in _groups(entries)],
+        warnings=tuple(unlike(entries)),
+        points=points,
         count=len(entries),
     )
 
 
-def write_history(entries: Sequence[Entry], path: Path) -> None:
-    """Write :func:`render_history` to ``path``.
+def write_history(entries: Sequence[Entry], path: Path, points: float = POINTS) -> None:
+    """Write :func:`render_history` to ``path``, and log its warnings.
 
     Raises:
         UserError: The place cannot be written.
     """
-    write_text(path, render_history(entries))
+    write_text(path, render_history(entries, points))
+    for warning in unlike(entries):
+        _logger.warning("%s", warning)
+    for _, group in _groups(entries):
+        for warning in _warnings(group, breaks(group, points)):
+            _logger.warning("%s", warning)
+
+
+def _groups(entries: Sequence[Entry]) -> Iterable[tuple[tuple[str, str], list[Entry]]]:
+    """Return results of one model and data together, with the names of both."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(_group(entry.result), []).append(entry)
+    return groups.items()
 
 
 def _group(result: Result) -> tuple[str, str]:
@@ -110,8 +130,16 @@ def _group(result: Result) -> tuple[str, str]:
     )
 
 
-def _section(model: str, data: str, entries: Sequence[Entry]) -> _Section:
-    trends = _trends(entries)
+def _warnings(entries: Sequence[Entry], found: Sequence[Break]) -> Iterator[str]:
+    yield from retrained(entries)
+    yield from map(str, still_broken(entries, found))
+
+
+def _section(
+    model: str, data: str, entries: Sequence[Entry], points: float
+) -> _Section:
+    trends, found = _trends(entries), breaks(entries, points)
+    broken = {(item.entry, item.line, item.measure): str(item) for item in found}
     drawings = [
         ("Accuracy along time", trend_plots.accuracy_trend(trends, model + data)),
         ("Inference time", trend_plots.latency_trend(trends, model + data)),
@@ -119,9 +147,10 @@ def _section(model: str, data: str, entries: Sequence[Entry]) -> _Section:
     return _Section(
         model=model,
         data=data,
+        warnings=tuple(_warnings(entries, found)),
         legend=tuple((trend.style, trend.label) for trend in trends),
         drawings=tuple(drawings) if trends else (),
-        rows=tuple(row for entry in reversed(entries) for row in _rows(entry)),
+        rows=tuple(row for entry in reversed(entries) for row in _rows(entry, broken)),
     )
 
 
@@ -132,9 +161,8 @@ def _trends(entries: Sequence[Entry]) -> list[Trend]:
     """
     points: dict[str, list[Point]] = {}
     for entry in entries:
-        for run in entry.result.runs if entry.result.complete else ():
-            label = f"{entry.result.board.id} {run.adapt}"
-            points.setdefault(label, []).append(_point(entry.when, run))
+        for run in entry.complete_runs:
+            points.setdefault(entry.line(run), []).append(_point(entry.when, run))
     return [
         Trend(label, style(number), tuple(found))
         for number, (label, found) in enumerate(points.items())
@@ -146,16 +174,23 @@ def _point(when: datetime, run: Run) -> Point:
     return Point(when, accuracy, slowest(run, "latency_us", "p50") / 1000)
 
 
-def _rows(entry: Entry) -> Iterator[_Row]:
+def _rows(
+    entry: Entry, broken: Mapping[tuple[str, str, Measure], str]
+) -> Iterator[_Row]:
     result = entry.result
+
+    def accuracy(run: Run, measure: Measure) -> _Accuracy:
+        key = (entry.name, entry.line(run), measure)
+        return _Accuracy(_points(getattr(run, measure)), broken.get(key, ""))
+
     for run in result.runs:
         yield _Row(
             when=f"{entry.when.astimezone(UTC):%Y-%m-%d %H:%M}",
             name=entry.name,
             board=result.board.id,
             mode=run.adapt,
-            clean=_points(run.clean_accuracy),
-            mean=_points(run.mean_accuracy),
+            clean=accuracy(run, "clean_accuracy"),
+            mean=accuracy(run, "mean_accuracy"),
             latency=f"{slowest(run, 'latency_us', 'p50') / 1000:.3f}",
             verdict=result.verdict,
         )

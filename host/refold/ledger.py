@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from msgspec import structs
 
 from refold import bounds, score
-from refold.baseline import regressions
+from refold.baseline import compare
 from refold.build import Build
 from refold.deadline import Deadline
 from refold.device import Hello, Reply
@@ -112,15 +112,13 @@ def conclude(job: Job, built: Build, ledger: Ledger) -> Result:
         verdict, reasons = "infra", (*reasons, ledger.failure)
     else:
         reasons = (*reasons, *bounds.missed(job.bounds, result))
-        reasons = (*reasons, *_regressions(job, result))
+        if job.options.baseline is not None:
+            record = compare(job.options.baseline, result)
+            result = structs.replace(result, baseline=record)
+            reasons = (*reasons, *map(str, record.worse))
     if complaints or (reasons and verdict == "pass"):
         verdict = "fail"
     return structs.replace(result, verdict=verdict, reasons=reasons)
-
-
-def _regressions(job: Job, result: Result) -> Iterator[str]:
-    if job.options.baseline is not None:
-        yield from map(str, regressions(job.options.baseline, result))
 
 
 def _compose(job: Job, built: Build, ledger: Ledger) -> Result:

@@ -23,7 +23,7 @@ from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
 
 from refold.result import Memory, Result, Run
-from refold.score import QUANTILES, by_corruption
+from refold.score import QUANTILES, by_corruption, energy
 
 COLOURS = (
     "#5b6472",
@@ -255,6 +255,27 @@ def _memory_parts(
     rest = [(0, m.arena_bytes - m.adapt_state_bytes) for m in memories]
     yield "activations", COLOURS[1], rest
     yield "adaptation state", COLOURS[4], [(0, m.adapt_state_bytes) for m in memories]
+
+
+def energy_bars(series: Sequence[Series]) -> str:
+    """Draw a bar a series: millijoules of a mean image, the hatched end adaptation.
+
+    Args:
+        series: Of runs whose energy was measured.
+    """
+    figure, axes = new_figure(min(0.8 + 0.3 * len(series), TALLEST_INCHES))
+    found = [energy(item.run) for item in series]
+    spent = [(e.image_mj, e.adapt_mj) for e in found if e is not None]
+    whole, adapt = np.array(spent).T
+    rows, colours = range(len(series)), [item.style.colour for item in series]
+    axes.barh(rows, whole - adapt, color=colours)
+    axes.barh(
+        rows, adapt, left=whole - adapt, color="white", ec=colours, hatch="////", lw=0.8
+    )
+    axes.set_yticks(rows, [_short(item.label) for item in series])
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    return finish(figure, axes, "mJ an image; hatched: adaptation")
 
 
 def new_figure(height_inches: float) -> tuple[Figure, Axes]:

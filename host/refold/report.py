@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from refold import plots, score
 from refold.plots import Series, Style
-from refold.result import Result, Run, write_text
+from refold.result import BaselineRecord, Comparison, Result, Run, write_text
 
 MISSING = "–"
 
@@ -29,6 +29,27 @@ class _Row:
     parity: str
     latency: str
     adapt: str
+    energy: str | None
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A quantity of a gate, ready to print: was, is, change and limit."""
+
+    measure: str
+    whose: str
+    numbers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """What one result was compared with: rows of those beyond their limit first."""
+
+    name: str
+    baseline: str
+    tolerances: str
+    worse: tuple[_Compared, ...]
+    rest: tuple[_Compared, ...]
 
 
 def render_report(results: Sequence[tuple[str, Result]]) -> str:
@@ -39,12 +60,15 @@ def render_report(results: Sequence[tuple[str, Result]]) -> str:
     """
     series = _series(results)
     names = _corruptions(series)
+    summary = [_row(item) for item in series]
     return (
         environment()
         .get_template("report.html")
         .render(
             results=[(name, result, _facts(name, result)) for name, result in results],
-            summary=[_row(item) for item in series],
+            gates=[_gate(name, r.baseline) for name, r in results if r.baseline],
+            summary=summary,
+            energy=any(row.energy for row in summary),
             corruptions=[_accuracies(name, series) for name in names],
             series=series,
             figures=_figures(results, series, names) if names else [],
@@ -91,7 +115,7 @@ def _figures(
     names: Sequence[str],
 ) -> list[tuple[str, str, str]]:
     """Return title, description and drawing of each plot."""
-    return [
+    figures = [
         (
             "Accuracy per corruption",
             f"Dots: top-1 accuracy of {len(series)} modes on {len(names)} corruptions; "
@@ -112,6 +136,11 @@ def _figures(
         ),
         ("Memory", f"Bars: {_memory(results)}.", plots.memory_map(results)),
     ]
+    measured = [item for item in series if score.energy(item.run)]
+    if measured:
+        text = f"Bars: millijoules of a mean image, {len(measured)} modes; see above."
+        figures.append(("Energy", text, plots.energy_bars(measured)))
+    return figures
 
 
 def _memory(results: Sequence[tuple[str, Result]]) -> str:
@@ -169,6 +198,26 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
+def _gate(name: str, record: BaselineRecord) -> _Gate:
+    ratio = record.latency_ratio
+    rows = [(item.worse, _compared(item)) for item in record.compared]
+    return _Gate(
+        name=name,
+        baseline=record.name,
+        tolerances=f"{record.accuracy_points:g} points of accuracy, "
+        + (f"{ratio:g} times the latency, " if ratio else "any latency, ")
+        + f"{record.memory_ratio:g} times the memory",
+        worse=tuple(row for worse, row in rows if worse),
+        rest=tuple(row for worse, row in rows if not worse),
+    )
+
+
+def _compared(item: Comparison) -> _Compared:
+    was, now, limit = (f"{n:,.6g}" for n in (item.before, item.now, item.limit))
+    change = f"{item.now - item.before:+,.6g}"
+    return _Compared(item.measure, item.whose or MISSING, (was, now, change, limit))
+
+
 def _corruptions(series: Sequence[Series]) -> list[str]:
     """Return every corruption that was streamed, in the order of first sight."""
     seen = (s.corruption for item in series for s in item.run.streams if s.images)
@@ -194,6 +243,7 @@ def _row(item: Series) -> _Row:
         parity=_parity(run),
         latency=_slowest(run, "latency_us"),
         adapt=_slowest(run, "adapt_us"),
+        energy=_energy(run),
     )
 
 
@@ -218,6 +268,12 @@ def _slowest(run: Run, field: str) -> str:
         f"{max(span.p50 for span in spans) / 1000:.3f} / "
         f"{max(span.p95 for span in spans) / 1000:.3f}"
     )
+
+
+def _energy(run: Run) -> str | None:
+    """Return a mean image's millijoules and those of its adaptation."""
+    found = score.energy(run)
+    return f"{found.image_mj:.3g} / {found.adapt_mj:.3g}" if found else None
 
 
 def _points(value: float | None) -> str:

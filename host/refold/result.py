@@ -182,6 +182,45 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """One number beside the baseline's; ``limit`` is the worst that is tolerated."""
+
+    measure: str
+    whose: str
+    before: float
+    now: float
+    limit: float
+    worse: bool
+
+    def __str__(self) -> str:
+        of = f" of {self.whose}" if self.whose else ""
+        return (
+            f"worse than the baseline: {self.measure}{of} is {self.now:g}, was "
+            f"{self.before:g}, limit {self.limit:g}"
+        )
+
+
+class BaselineRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was compared with an earlier result.
+
+    Attributes:
+        name: The earlier result's file.
+        accuracy_points, latency_ratio, memory_ratio: What was tolerated; the ratio is
+            null where times were not judged.
+    """
+
+    name: str
+    accuracy_points: float
+    latency_ratio: float | None
+    memory_ratio: float
+    compared: tuple[Comparison, ...]
+
+    @property
+    def worse(self) -> tuple[Comparison, ...]:
+        """What is beyond its limit."""
+        return tuple(item for item in self.compared if item.worse)
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``result.json``.
 
@@ -193,6 +232,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         resets: Times that the board was lost, in order.
         profile: Of each mode, where it was asked for.
         finished: When the run ended, with its time zone.
+        baseline: What the regression gate found, where one was set.
     """
 
     schema: str
@@ -211,6 +251,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     resets: tuple[Reset, ...] = ()
     profile: tuple[Profile, ...] = ()
     finished: datetime | None = None
+    baseline: BaselineRecord | None = None
 
     def run(self, adapt: str) -> Run | None:
         """Return the run under a canonical mode, if there is one."""

@@ -133,6 +133,22 @@ def slowest(
     return max((getattr(span, part) for span in spans), default=0)
 
 
+def energy(run: Run) -> Energy | None:
+    """Return what a mean image took, over the streams where it was measured."""
+    known = [
+        (s.images, s.energy_mj, s.adapt_energy_mj or 0.0)
+        for s in run.streams
+        if s.images and s.energy_mj is not None
+    ]
+    if not known:
+        return None
+    images, whole, adapt = np.array(known).T
+    return Energy(
+        float(np.average(whole, weights=images)),
+        float(np.average(adapt, weights=images)),
+    )
+
+
 def differences(mode: Run, off: Run) -> Mapping[StreamKey, float]:
     """Return mode - off in points per stream, where both saw the same images."""
     plain = {s.key: s for s in off.streams}

@@ -35,7 +35,7 @@ from refold.device import Device, Patience
 from refold.errors import InfraError
 from refold.link import open_link
 from refold.mlperf.dut import open_dut
-from refold.mlperf.run import expected_vectors
+from refold.mlperf.expected import expected_vectors
 from refold.placement import place
 from refold.process import spawn
 

@@ -13,7 +13,7 @@ from sample_results import make_result, make_run, two_modes
 from refold.baseline import (
     Baseline,
     Tolerances,
-    regressions,
+    compare,
     require_comparable,
     setting,
 )
@@ -36,15 +36,15 @@ def baseline(result: Result | None = None, **tolerances: float) -> Baseline:
 
 def worse(now: Result, **tolerances: float) -> list[tuple[str, str]]:
     """Return measure and owner of what is worse than in :func:`off`."""
-    found = regressions(baseline(**tolerances), now)
-    return [(item.measure, item.whose) for item in found]
+    found = compare(baseline(**tolerances), now)
+    return [(item.measure, item.whose) for item in found.worse]
 
 
 def test_an_equal_result_is_not_worse() -> None:
     """Without any tolerance a result passes against itself."""
     same = two_modes()
     exact = baseline(same, accuracy=0, latency=1, memory=1)
-    assert () == regressions(exact, same)
+    assert () == compare(exact, same).worse
 
 
 @pytest.mark.parametrize(

@@ -11,31 +11,38 @@ from browser import Page, browsing
 from msgspec import structs
 from sample_results import make_result, make_run, two_modes
 
-from refold.history import Entry, write_history
+from refold.baseline import Baseline, Tolerances, compare
+from refold.history import write_history
 from refold.report import write_report
+from refold.trend import Entry
 
 LONG = "forge:a=0.7;stats=exact;interval=16"
 BEGAN = datetime(2025, 1, 31, 22, tzinfo=UTC)
 WIDTHS = (1280, 390)
-PLOTS = {"report": 4, "comparison": 4, "history": 4}
+PLOTS = {"report": 5, "comparison": 4, "history": 4}
 """Figures of each page; the history's are of two groups."""
 
 
 def write_pages(folder: Path) -> None:
     """Write a report of one result, one of three, and a history."""
     modes = {"clean": 90.0, "gaussian_noise": 9.5, "fog": 70.0}
+    spent = {"energy_mj": 0.5, "adapt_energy_mj": 0.1}
     crowded = make_result(
-        *(make_run(mode, modes) for mode in ("off", "forge", LONG)),
+        *(make_run(mode, modes, **spent) for mode in ("off", "forge", LONG)),
         reasons=(f"bound {LONG}.gain>=20 is missed: found 3",),
         verdict="fail",
     )
-    write_report([("digits", crowded)], folder / "report.html")
+    earlier = make_result(make_run("forge", {"clean": 95.0, "fog": 70.0}))
+    gate = compare(Baseline(earlier, Tolerances(), "ci/earlier.json"), crowded)
+    gated = structs.replace(crowded, baseline=gate)
+    write_report([("digits", gated)], folder / "report.html")
     named = [
         (f"experiments/a_long_folder/run_{number}", two_modes()) for number in range(3)
     ]
     write_report(named, folder / "comparison.html")
     other = structs.replace(crowded.data, spec="npz:" + "long_path/" * 20)
-    results = [two_modes(), crowded, structs.replace(crowded, data=other)] * 2
+    worse = make_result(make_run("off", modes), make_run("forge", modes))
+    results = [two_modes(), crowded, structs.replace(crowded, data=other), worse] * 2
     entries = [
         Entry(BEGAN + timedelta(days=day), f"nightly/{day}/result", result)
         for day, result in enumerate(results)
@@ -83,12 +90,12 @@ def test_a_page_fits_its_window(
     assert [file.as_uri()] == page.requests
 
 
-HEADS = "document.querySelector('.wide table').tHead.rows[0].cells"
-ROWS = "document.querySelector('.wide table').tBodies[0].rows"
+TABLE = "[...document.querySelectorAll('.wide table')].pop()"
+HEADS, ROWS = f"{TABLE}.tHead.rows[0].cells", f"{TABLE}.tBodies[0].rows"
 
 
 def column(page: Page, number: int) -> list[str]:
-    """Return the texts of a column of the page's wide table."""
+    """Return the texts of a column of the page's last wide table."""
     cells = f"[...{ROWS}].map(r => r.cells[{number}].textContent)"
     found: list[str] = page.evaluate(cells)
     return found

@@ -23,7 +23,7 @@ from refold import runner
 from refold.build import Build
 from refold.device import Reply
 from refold.errors import InfraError, UserError
-from refold.power.energy import Pulses, Samples, mj_per_ua
+from refold.power.energy import Edges, Pulses, Samples, mj_per_ua
 from refold.power.ppk2 import Ppk2, Spec, open_meter, parse
 from refold.power.recorder import Recorder, recording
 from refold.result import Result
@@ -119,6 +119,35 @@ def test_lost_samples_spoil_their_pulse_alone() -> None:
     pulses.add(block(9, (2.0, 1, 3), (1.0, 0, 2), (2.0, 1, 1), (1.0, 0, 1)))
     assert [True, False] == np.isnan(pulses.energies).tolist()
     assert 2.0 == pulses.energies[1]
+
+
+def test_edges_split_the_energy() -> None:
+    """Each has its sample and what was spent since the one before, wherever cut."""
+    samples = block(0, (1.0, 4, 5), (2.0, 0, 2), (3.0, 5, 4), (4.0, 1, 3), (5.0, 4, 2))
+    whole, cut = Edges(2, 1.0), Edges(2, 1.0)
+    whole.add(samples)
+    for i in range(len(samples.logic)):
+        cut.add(Samples(i, samples.current_ua[i : i + 1], samples.logic[i : i + 1]))
+    assert [5, 11] == [edge.sample for edge in whole.found]
+    assert np.isnan(whole.found[0].mj)
+    assert 2 * 2.0 + 4 * 3.0 == whole.found[1].mj
+    assert str(whole.found) == str(cut.found)
+
+
+def test_a_low_level_at_the_start_is_no_edge() -> None:
+    """The instrument may be switched on within a pulse."""
+    edges = Edges(2, 1.0)
+    edges.add(block(0, (1.0, 0, 3), (1.0, 4, 3)))
+    assert [] == edges.found
+
+
+def test_lost_samples_spoil_the_energy_between_two_edges() -> None:
+    """That of the next two is known again."""
+    edges = Edges(2, 1.0)
+    edges.add(block(0, (1.0, 4, 2), (1.0, 0, 1), (1.0, 4, 3)))
+    edges.add(block(9, (1.0, 0, 1), (1.0, 4, 3), (1.0, 0, 1)))
+    assert [2, 9, 13] == [edge.sample for edge in edges.found]
+    assert [True, True, False] == [bool(np.isnan(edge.mj)) for edge in edges.found]
 
 
 # --- the instrument ---------------------------------------------------------------

@@ -16,12 +16,13 @@ from rich.console import Console
 from sample_results import make_result, make_run, make_stream, two_modes
 
 from refold import plots
+from refold.baseline import Baseline, Tolerances, compare
 from refold.console import accuracy_tables, cost_table
 from refold.corrupt import CORRUPTIONS
 from refold.junit import render_junit
 from refold.plots import Series
 from refold.report import render_report, write_report
-from refold.result import Result
+from refold.result import Result, load_result, write_result
 from refold.score import score_run
 
 VOID = {"meta", "br", "wbr", "img", "link", "hr", "input"}
@@ -116,6 +117,84 @@ def test_a_stream_cut_short_is_drawn() -> None:
     )
     page = outline(render_report([("digits", make_result(run, empty))]))
     assert 4 == page.tags.count("figure")
+
+
+def with_energy(scale: float = 1.0) -> Result:
+    """Return off without and forge with energy of adaptation."""
+    accuracies = {"clean": 90.0, "fog": 60.0}
+    spent = {"energy_mj": 0.5 * scale, "adapt_energy_mj": 0.0}
+    more = {"energy_mj": 0.75 * scale, "adapt_energy_mj": 0.25 * scale}
+    return make_result(
+        make_run("off", accuracies, **spent), make_run("forge", accuracies, **more)
+    )
+
+
+def test_energy_is_shown_where_it_was_measured() -> None:
+    """A column, and a plot whose bars are all series that have it."""
+    page = render_report([("one", with_energy()), ("two", with_energy(2))])
+    cells = re.findall(r'data-term="energy mJ / of it adaptation">(.*?)<', page)
+    assert ["0.5 / 0", "0.75 / 0.25", "1 / 0", "1.5 / 0.5"] == cells
+    assert 5 == outline(page).tags.count("figure")
+    mixed = render_report([("one", with_energy()), ("two", two_modes())])
+    cells = re.findall(r'data-term="energy mJ / of it adaptation">(.*?)<', mixed)
+    assert ["0.5 / 0", "0.75 / 0.25", "–", "–"] == cells
+    assert "energy" not in plain_page()
+
+
+def test_the_terminal_shows_energy_where_it_was_measured() -> None:
+    """Of it adaptation in brackets."""
+    console = Console(width=100)
+    for result, shown in ((with_energy(), True), (two_modes(), False)):
+        with console.capture() as capture:
+            console.print(cost_table(result))
+        assert shown == ("0.75 (0.25)" in capture.get())
+        assert shown == ("energy" in capture.get())
+
+
+def gated(now: Result) -> Result:
+    """Return a result that was compared with :func:`two_modes`."""
+    earlier = Baseline(two_modes(), Tolerances(), "nightly/earlier.json")
+    return structs.replace(now, baseline=compare(earlier, now))
+
+
+def test_the_page_shows_what_the_baseline_found() -> None:
+    """Name, tolerances and every quantity; those beyond their limit come first."""
+    runs = (
+        make_run("off", {"clean": 90.0, "gaussian_noise": 40.0, "brightness": 85.0}),
+        make_run("forge", {"clean": 89.5, "gaussian_noise": 60.0, "brightness": 84.0}),
+    )
+    page = render_report([("now", gated(make_result(*runs)))])
+    text = page.replace("<wbr>", "")
+    assert "now against nightly/earlier.json" in text
+    assert "1 points of accuracy, any latency, 1.05 times the memory" in text
+    tables = re.findall(r'<table class="sortable">.*?</table>', page, re.DOTALL)
+    rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows_of(tables[0])]
+    assert [
+        ["accuracy", "forge, gaussian_noise", "70", "60", "-10", "69", "worse"],
+        ["mean_accuracy", "forge", "77", "72", "-5", "76", "worse"],
+    ] == rows
+    assert "2 worse" in page
+    assert len(gated(two_modes()).baseline.compared) - 2 == len(rows_of(tables[1]))
+    assert [] == outline(page).open
+
+
+def rows_of(table: str) -> list[str]:
+    """Return the rows of a table's body."""
+    return re.findall(r'<tr><th scope="row">.*?</tr>', table, re.DOTALL)
+
+
+def test_a_result_that_is_not_worse_says_so() -> None:
+    """And one that was not compared has no such section."""
+    assert "nothing worse" in render_report([("now", gated(two_modes()))])
+    assert " against " not in plain_page()
+
+
+def test_the_gates_findings_outlive_the_file(tmp_path: Path) -> None:
+    """result.json keeps them, so that its page can be made later."""
+    write_result(gated(two_modes()), tmp_path / "r.json")
+    loaded = load_result(tmp_path / "r.json")
+    assert gated(two_modes()) == loaded
+    assert "nothing worse" in render_report([("now", loaded)])
 
 
 LONG = "forge:a=0.7;stats=exact;interval=16"

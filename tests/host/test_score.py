@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from msgspec import structs
-from sample_results import make_run, two_modes
+from sample_results import make_run, make_stream, two_modes
 
 from refold import score
 from refold.device import Reply
@@ -35,6 +35,17 @@ FOUR = [
 ]
 """Their classes are 1, 0, 0 and 2."""
 KEY = ("fog", 5, 0, 0, 0)
+
+
+def test_energy_is_a_mean_images() -> None:
+    """Streams count by their images; those without energy are left out."""
+    fields = {"energy_mj": 0.5, "adapt_energy_mj": 0.1}
+    short = make_stream("fog", 50.0, images=100, **fields)
+    long = make_stream("snow", 50.0, images=300, energy_mj=0.9, adapt_energy_mj=0.3)
+    unseen = make_stream("frost", 50.0)
+    run = score.score_run("forge", [short, long, unseen], seconds=1.0)
+    assert pytest.approx((0.8, 0.25)) == score.energy(run)
+    assert score.energy(score.score_run("off", [unseen], seconds=1.0)) is None
 
 
 def test_ties_go_to_the_lowest_index() -> None:

@@ -14,7 +14,7 @@ from refoldc.artefact import Artefact
 from refold.boards import load_board
 from refold.build import build
 from refold.data import load_data
-from refold.mlperf.run import expected_vectors
+from refold.mlperf.expected import expected_vectors
 from refold.process import spawn
 
 WAIT_S = 20.0

@@ -28,6 +28,7 @@ class FakePort:
 
     def __init__(self, *replies: bytes) -> None:
         self.timeout: float | None = None
+        self.baudrate = 115200
         self._replies = b"".join(replies)
 
     def write(self, data: bytes) -> int:

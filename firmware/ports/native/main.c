@@ -9,7 +9,8 @@
  * standard input closes, so that it never outlives whoever started it.
  *
  * --mlperf ID: speak MLPerf Tiny's protocol instead of refold's, as the device of
- * that benchmark (ic01, ...).
+ * that benchmark (ic01, ...). --mlperf-pin FILE: in its energy mode; each timestamp
+ * adds a line to FILE, the microsecond of the falling edge of a pin that is not there.
  *
  * Test hooks, off unless given: --pace-us N, no image takes less than N us;
  * --exit-after N, die once N images have been answered; --damage-every N, turn
@@ -49,6 +50,7 @@
 typedef struct options {
     bool tcp;
     const char *mlperf; /* benchmark; NULL: refold's own protocol */
+    const char *mlperf_pin; /* file; NULL: performance mode */
     unsigned long tcp_port, pace_us, exit_after, damage_every;
 } options;
 
@@ -59,6 +61,7 @@ typedef struct board {
     refold_link link;
     refold_mlperf_setup setup;
     refold_mlperf mlperf;
+    FILE *pin; /* where the falling edges go */
     refold_channel channel;
     unsigned long images; /* answered so far */
 } board;
@@ -104,6 +107,16 @@ static void write_bytes(void *user, const void *data, size_t bytes)
     board *b = user;
 
     refold_channel_write(&b->channel, data, bytes);
+}
+
+/* refold_mlperf_setup.timestamp */
+static void mark_time(void *user)
+{
+    board *b = user;
+
+    if (fprintf(b->pin, "%lu\n", (unsigned long)now_us()) < 0 || fflush(b->pin) != 0)
+        refold_native_fail("cannot write %s: %s", b->options.mlperf_pin,
+                           strerror(errno));
 }
 
 static void receive(board *b)
@@ -231,6 +244,13 @@ static void start_mlperf(board *b)
     b->setup.write = write_bytes;
     b->setup.user = b;
     b->setup.clock = now_us;
+    if (b->options.mlperf_pin != NULL) {
+        b->pin = fopen(b->options.mlperf_pin, "a");
+        if (b->pin == NULL)
+            refold_native_fail("cannot open %s: %s", b->options.mlperf_pin,
+                               strerror(errno));
+        b->setup.timestamp = mark_time;
+    }
     refold_set_trace(b->ctx, NULL, NULL);
     check(refold_mlperf_init(&b->mlperf, b->ctx, model, &b->setup, allocate(bytes),
                              bytes),
@@ -248,19 +268,28 @@ static bool parse_number(const char *text, unsigned long *value)
     return *end == '\0' && errno == 0;
 }
 
+/* Where an option's text goes; NULL for one that has none. */
+static const char **text_option(const char *name, options *chosen)
+{
+    if (strcmp(name, "--mlperf") == 0)
+        return &chosen->mlperf;
+    return strcmp(name, "--mlperf-pin") == 0 ? &chosen->mlperf_pin : NULL;
+}
+
 static bool parse(char **arguments, options *chosen)
 {
     for (; *arguments != NULL; arguments++) {
         const char *name = *arguments;
+        const char **text = text_option(name, chosen);
         unsigned long *value;
 
         if (strcmp(name, "--pty") == 0) {
             chosen->tcp = false;
             continue;
         }
-        if (strcmp(name, "--mlperf") == 0) {
-            chosen->mlperf = *++arguments;
-            if (chosen->mlperf == NULL)
+        if (text != NULL) {
+            *text = *++arguments;
+            if (*text == NULL)
                 return false;
             continue;
         }
@@ -279,7 +308,8 @@ static bool parse(char **arguments, options *chosen)
         if (!parse_number(*++arguments, value))
             return false;
     }
-    return chosen->tcp_port <= UINT16_MAX;
+    return chosen->tcp_port <= UINT16_MAX &&
+           (chosen->mlperf_pin == NULL || chosen->mlperf != NULL);
 }
 
 int main(int argc, char **argv)
@@ -289,8 +319,8 @@ int main(int argc, char **argv)
 
     memset(&chosen, 0, sizeof chosen);
     if (argc < 1 || !parse(argv + 1, &chosen)) {
-        fputs("usage: board [--pty | --tcp PORT] [--mlperf ID] [--pace-us N] [--exit-after N]"
-              " [--damage-every N]\n",
+        fputs("usage: board [--pty | --tcp PORT] [--mlperf ID [--mlperf-pin FILE]]"
+              " [--pace-us N] [--exit-after N] [--damage-every N]\n",
               stderr);
         return EXIT_USAGE;
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -23,6 +24,7 @@ TAKEN = (
     "protocol",
     "images",
     "check",
+    "power",
     "json_file",
 )
 
@@ -62,19 +64,29 @@ def run_as_mlperf(
 
 def show(result: MlperfResult) -> None:
     """Print the figures that the public runner prints, and why it is no pass."""
-    accuracy, performance = result.accuracy, result.performance
     table = Table(title=f"{result.model} on {result.board}: MLPerf Tiny")
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_row("device", f"{result.dut}, {result.benchmark}")
-    table.add_row("images", str(accuracy.images))
-    table.add_row("top-1, %", f"{accuracy.top1:.1f}")
-    table.add_row("AUC", "-" if accuracy.auc is None else f"{accuracy.auc:.3f}")
-    table.add_row("median throughput, images/s", f"{performance.throughput:.3f}")
-    differing = accuracy.differing
-    table.add_row(
-        "parity misses", "not checked" if differing is None else str(differing)
-    )
+    for figure, value in _figures(result):
+        table.add_row(figure, value)
     OUT.print(table)
     for reason in result.reasons:
         ERR.print(f"{result.verdict}: {reason}", highlight=False, soft_wrap=True)
+
+
+def _figures(result: MlperfResult) -> Iterator[tuple[str, str]]:
+    accuracy, performance, energy = result.accuracy, result.performance, result.energy
+    if accuracy is not None:
+        yield "images", str(accuracy.images)
+        yield "top-1, %", f"{accuracy.top1:.1f}"
+        yield "AUC", "-" if accuracy.auc is None else f"{accuracy.auc:.3f}"
+    if performance is not None:
+        yield "median throughput, images/s", f"{performance.throughput:.3f}"
+    if energy is not None:
+        yield "median energy, uJ/inference", f"{energy.inference_uj:.3f}"
+        yield "median power, mW", f"{energy.power_mw:.3f}"
+    for mode in (accuracy, energy):
+        if mode is not None:
+            missed = mode.differing
+            yield "parity misses", "not checked" if missed is None else str(missed)

@@ -76,9 +76,10 @@ _LIMITS = Tolerances()
 
 
 def baseline_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add ``--baseline`` and its tolerances, which become one :class:`Baseline`.
+    """Add ``--baseline`` and tolerances.
 
-    The command takes it, or None without the option, as ``baseline``.
+    The command takes ``baseline``, a path or None for :func:`load_baseline`, and
+    ``tolerances``.
     """
 
     @click.option(
@@ -94,7 +95,8 @@ def baseline_options(command: Callable[..., int]) -> Callable[..., int]:
         default=_LIMITS.accuracy,
         show_default=True,
         metavar="POINTS",
-        help="Accuracy that each corruption and the mean may lose to the baseline.",
+        help="Accuracy that each corruption and the mean may lose to the baseline, and "
+        "a result of a history to the median of the earlier ones.",
     )
     @click.option(
         "--latency-tolerance",
@@ -114,15 +116,24 @@ def baseline_options(command: Callable[..., int]) -> Callable[..., int]:
         help="Times each of the baseline's memory sizes.",
     )
     @wraps(command)
-    def with_baseline(
-        baseline: Path | None,
+    def with_tolerances(
         accuracy: float,
         latency: float | None,
         memory: float,
         **rest: Any,
     ) -> int:
         limits = Tolerances(accuracy=accuracy, latency=latency, memory=memory)
-        loaded = baseline and Baseline(load_result(baseline), limits, str(baseline))
-        return command(baseline=loaded, **rest)
+        return command(tolerances=limits, **rest)
 
-    return with_baseline
+    return with_tolerances
+
+
+def load_baseline(path: Path | None, tolerances: Tolerances) -> Baseline | None:
+    """Read what ``--baseline`` names.
+
+    Raises:
+        UserError: It is no result.
+    """
+    if path is None:
+        return None
+    return Baseline(load_result(path), tolerances, str(path))

@@ -5,14 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from msgspec import structs
 
-from refold.baseline import Baseline, regressions, require_comparable, setting
-from refold.cli.options import FILE, FOLDER, baseline_options
+from refold.baseline import (
+    Baseline,
+    Tolerances,
+    compare,
+    require_comparable,
+    setting,
+)
+from refold.cli.options import FILE, FOLDER, baseline_options, load_baseline
 from refold.console import show_regressions, show_result
 from refold.errors import UserError
 from refold.history import gather, write_history
 from refold.report import write_report
-from refold.result import Result, load_result
+from refold.result import Result, check_place, load_result
 
 
 @click.command(name="report")
@@ -36,7 +43,8 @@ def command(
     results: tuple[Path, ...],
     output: Path,
     history: Path | None,
-    baseline: Baseline | None,
+    baseline: Path | None,
+    tolerances: Tolerances,
 ) -> int:
     """Show results side by side, on the terminal and as an HTML page.
 
@@ -48,29 +56,47 @@ def command(
             "refold report takes either result files or --history FOLDER; "
             "name one of them"
         )
+    check_place(output)
     if history is not None:
-        write_history(gather(history), output)
-    named = [(_name(path, results), load_result(path)) for path in results]
+        if baseline is not None:
+            raise UserError(
+                "--baseline judges RESULT files; leave it out with --history"
+            )
+        write_history(gather(history), output, tolerances.accuracy)
+        click.echo(f"wrote {output}")
+        return 0
+    earlier = load_baseline(baseline, tolerances)
+    return _side_by_side(results, output, earlier)
+
+
+def _side_by_side(
+    paths: tuple[Path, ...], output: Path, baseline: Baseline | None
+) -> int:
+    """Show and write results; return 1 where one is worse than the baseline."""
+    named = [(_name(path, paths), load_result(path)) for path in paths]
+    if baseline is not None:
+        named = [(name, _judged(baseline, name, result)) for name, result in named]
     for _, result in named:
         show_result(result)
-    if named:
-        write_report(named, output)
+    write_report(named, output)
     click.echo(f"wrote {output}")
-    worse = [_worse(baseline, name, result) for name, result in named if baseline]
-    return int(any(worse))
+    if baseline is None:
+        return 0
+    records = [result.baseline for _, result in named if result.baseline]
+    for record in records:
+        show_regressions(record)
+    return int(any(record.worse for record in records))
 
 
-def _worse(baseline: Baseline, name: str, result: Result) -> bool:
-    """Show what a result lost to the baseline; return whether it lost anything."""
+def _judged(baseline: Baseline, name: str, result: Result) -> Result:
+    """Return a result with what it lost to the baseline."""
     if not result.complete:
         raise UserError(
             f"{name} cannot be compared with a baseline: its run ended early "
             f"({result.verdict}); run it again"
         )
     require_comparable(baseline, setting(result))
-    found = regressions(baseline, result)
-    show_regressions(found, baseline.name)
-    return bool(found)
+    return structs.replace(result, baseline=compare(baseline, result))
 
 
 def _name(path: Path, paths: tuple[Path, ...]) -> str:

@@ -9,7 +9,7 @@ import click
 
 from refoldc.artefact import LAYERS
 
-from refold.baseline import Baseline, regressions
+from refold.baseline import Tolerances
 from refold.cli import INTERRUPTED
 from refold.cli.mlperf import refuse_others, run_as_mlperf
 from refold.cli.options import (
@@ -18,6 +18,7 @@ from refold.cli.options import (
     baseline_options,
     board_option,
     deadline_option,
+    load_baseline,
     port_option,
     power_cycle_option,
     wait_option,
@@ -58,7 +59,7 @@ EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "infra": 3, "skipped": 0
     default="refold",
     show_default=True,
     help="mlperf-tiny: drive the board as MLPerf Tiny's public runner does; accuracy "
-    "and performance of the static network.",
+    "and performance of the static network, or with --power its energy.",
 )
 @click.option(
     "--corruptions",
@@ -158,7 +159,8 @@ def command(
     fail_under: tuple[str, ...],
     check: bool,
     dump_layers: int | None,
-    baseline: Baseline | None,
+    baseline: Path | None,
+    tolerances: Tolerances,
 ) -> int:
     """Stream images through a board's firmware and score the replies.
 
@@ -178,6 +180,7 @@ def command(
                 images=images,
                 check=check,
                 wait_s=wait,
+                power=power,
             ),
             json_file,
         )
@@ -202,7 +205,7 @@ def command(
         fail_under=fail_under,
         output=output,
         profile=profile,
-        baseline=baseline,
+        baseline=load_baseline(baseline, tolerances),
         power=power,
         wait=wait,
         deadline=deadline,
@@ -216,8 +219,8 @@ def command(
         result = run(artefact, options, watch=watch)
     save(result, json_file=json_file, html_file=html_file, junit_file=junit_file)
     show_result(result)
-    if baseline is not None and result.complete:
-        show_regressions(regressions(baseline, result), baseline.name)
+    if result.baseline is not None:
+        show_regressions(result.baseline)
     if dump_layers and result.verdict != "infra":
         file = artefact / "build" / result.board.id / LAYERS
         click.echo(f"layer outputs, all equal to the host model's: {file}")

@@ -16,7 +16,7 @@ import serial
 
 from refold.errors import InfraError, UserError
 
-BAUD = 115200
+BAUD, ENERGY_BAUD = 115200, 9600
 LINE_S = 5.0
 """Longest wait for a line, and during ``infer``:"""
 INFER_S = 30.0
@@ -25,6 +25,10 @@ READY = "m-ready"
 REMEDY = (
     "build firmware with CONFIG_REFOLD_PROTOCOL_MLPERF_TINY (docs/mlperf-tiny.md), "
     "flash it and name its --port"
+)
+ENERGY_REMEDY = (
+    "build firmware with CONFIG_REFOLD_PIN_TIMESTAMP and CONFIG_REFOLD_BAUD=9600 "
+    "(docs/mlperf-tiny.md) and flash it"
 )
 _LINE_BYTES = 65536
 
@@ -92,7 +96,7 @@ class Dut:
                 raise InfraError(
                     f"port {self.url}: '{_short(text)}' had no whole answer within "
                     f"{line_s:g} s a line (got {raw[-40:]!r}); check that it runs at "
-                    f"{BAUD} baud, or {REMEDY}"
+                    f"{self._port.baudrate} baud, or {REMEDY}"
                 )
             line = raw.decode("ascii", "replace").strip("\r\n\0")
             if READY in line:
@@ -136,16 +140,52 @@ class Dut:
         Raises:
             InfraError: The reply is late or incomplete.
         """
-        text = f"infer {images} {warmups}"
-        lines = self.command(text, line_s=INFER_S)
-        laps = [int(line[9:]) for line in lines if re.fullmatch(r"m-lap-us-\d+", line)]
-        vector = self._find(text, r"m-results-\[([-+\d.e,]+)\]", lines)
+        laps, results = self._infer(images, warmups)
         if len(laps) != 2 or laps[1] < laps[0]:
             raise InfraError(
-                f"port {self.url}: '{text}' came with times {laps}, expected two that "
-                "rise; firmware in energy mode gives none: build it for performance"
+                f"port {self.url}: 'infer {images} {warmups}' came with times {laps}, "
+                "expected two that rise; firmware in energy mode gives none: build it "
+                "for performance"
             )
-        return Inference(laps[1] - laps[0], tuple(map(float, vector.split(","))))
+        return Inference(laps[1] - laps[0], results)
+
+    def infer_silently(self, images: int, warmups: int = 0) -> tuple[float, ...]:
+        """Do so in energy mode, where a pin tells the time; return the results.
+
+        Raises:
+            InfraError: The reply is late or incomplete, or has times.
+        """
+        laps, results = self._infer(images, warmups)
+        self._refuse_times(laps)
+        return results
+
+    def mark_time(self) -> None:
+        """Have the device mark the time on its pin.
+
+        Raises:
+            InfraError: It prints the time: it is not in energy mode.
+        """
+        self._refuse_times(_laps(self.command("timestamp")))
+
+    def _infer(
+        self, images: int, warmups: int
+    ) -> tuple[Sequence[int], tuple[float, ...]]:
+        """Return the times and the results."""
+        text = f"infer {images} {warmups}"
+        lines = self.command(text, line_s=INFER_S)
+        vector = self._find(text, r"m-results-\[([-+\d.e,]+)\]", lines)
+        return _laps(lines), tuple(map(float, vector.split(",")))
+
+    def _refuse_times(self, laps: Sequence[int]) -> None:
+        if laps:
+            raise InfraError(
+                f"port {self.url}: the device prints times, which it does in "
+                f"performance mode; {ENERGY_REMEDY}"
+            )
+
+
+def _laps(lines: Sequence[str]) -> list[int]:
+    return [int(line[9:]) for line in lines if re.fullmatch(r"m-lap-us-\d+", line)]
 
 
 def _short(text: str) -> str:
@@ -153,14 +193,18 @@ def _short(text: str) -> str:
 
 
 @contextmanager
-def open_dut(url: str) -> Iterator[Dut]:
+def open_dut(url: str, baud: int = BAUD) -> Iterator[Dut]:
     """Open a device path or a pyserial URL, and drop what came before.
+
+    Args:
+        url: Where the device is.
+        baud: Of its line.
 
     Raises:
         UserError: It cannot be opened.
     """
     try:
-        port = serial.serial_for_url(url, baudrate=BAUD, timeout=LINE_S)
+        port = serial.serial_for_url(url, baudrate=baud, timeout=LINE_S)
     except (OSError, ValueError, serial.SerialException) as error:
         raise UserError(
             f"port {url} cannot be opened ({error}); connect the board, end what else "

@@ -45,8 +45,39 @@ class Performance(msgspec.Struct, frozen=True, kw_only=True):
     latency_us: float
 
 
+class EnergyWindow(Window, frozen=True, kw_only=True):
+    """One ``infer`` by the instrument: ``us`` and ``uj`` between the two edges."""
+
+    uj: float
+
+    @property
+    def inference_uj(self) -> float:
+        """Microjoules an inference."""
+        return self.uj / self.inferences
+
+    @property
+    def power_mw(self) -> float:
+        """Milliwatts."""
+        return 1e3 * self.uj / self.us
+
+
+class Energy(msgspec.Struct, frozen=True, kw_only=True):
+    """``inference_uj`` and ``power_mw`` are the medians of the windows'.
+
+    ``differing`` counts windows whose answer is not the host model's, null unchecked.
+    """
+
+    windows: tuple[EnergyWindow, ...]
+    inference_uj: float
+    power_mw: float
+    differing: int | None = None
+
+
 class MlperfResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one device; ``reasons`` say why it is no pass."""
+    """Of one device; ``reasons`` say why it is no pass.
+
+    With an instrument the energy mode was run alone, else the two others.
+    """
 
     schema: str
     tool: dict[str, str]
@@ -58,8 +89,9 @@ class MlperfResult(msgspec.Struct, frozen=True, kw_only=True):
     dut: str
     benchmark: str
     data: str
-    accuracy: Accuracy
-    performance: Performance
+    accuracy: Accuracy | None
+    performance: Performance | None
+    energy: Energy | None = None
 
 
 def write_mlperf(result: MlperfResult, path: Path) -> None:

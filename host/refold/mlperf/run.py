@@ -1,8 +1,7 @@
-"""``refold run --protocol mlperf-tiny``: accuracy, then performance."""
+"""``refold run --protocol mlperf-tiny``: accuracy, then performance; or energy."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,40 +10,44 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
-from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact, load_artefact
-from refoldc.reference import Reference
-from refoldc.softmax import ONE_Q15, softmax_table
 
 from refold.boards import Board
 from refold.build import Build, build
 from refold.data import DataSet, load_data
-from refold.errors import InfraError, UserError
+from refold.errors import UserError
 from refold.inputs import device_input
 from refold.lock import hold
-from refold.mlperf.dut import REMEDY, Dut, open_dut
+from refold.mlperf.dut import (
+    BAUD,
+    ENERGY_BAUD,
+    ENERGY_REMEDY,
+    REMEDY,
+    Dut,
+    open_dut,
+)
+from refold.mlperf.energy import Instrument, measure_energy
+from refold.mlperf.expected import differing
 from refold.mlperf.result import (
     SCHEMA,
     Accuracy,
+    Energy,
     MlperfResult,
     Performance,
     Window,
 )
 from refold.mlperf.score import TARGETS, auc, normalised, top1
+from refold.mlperf.windows import WINDOW_S, WINDOWS, windows
 from refold.place import address, find_place
+from refold.power.ppk2 import open_meter, parse
+from refold.power.recorder import Meter, recording
 from refold.process import spawn
 from refold.result import tool_versions
 from refold.watch import Watch
 
-WINDOWS = 5
-WINDOW_S = 10.0
-"""The rules' least length of a window."""
-WARMUPS = 1
-TRIES = 5
-_MARGIN = 1.1
-"""A window is planned so much longer than it must be."""
 BENCHMARKS: dict[tuple[int, ...], str] = {(32, 32, 3): "ic01", (96, 96, 3): "vww01"}
 OTHER = "custom"
 
@@ -59,8 +62,9 @@ class MlperfOptions:
         port: Of a device that runs already; None starts the native board.
         images: At most so many; None for all.
         check: Compare every answer with the host model's.
-        window_s: Least length of a window of the performance mode.
         wait_s: How long to wait for a process that has the board.
+        window_s: Least length of a window of the performance or energy mode.
+        power: An instrument, as ``--power`` names it; then the energy mode is run.
     """
 
     data: str
@@ -70,12 +74,23 @@ class MlperfOptions:
     check: bool = True
     window_s: float = WINDOW_S
     wait_s: float = 0.0
+    power: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """What the modes that were run gave, and why it is no pass."""
+
+    accuracy: Accuracy | None = None
+    performance: Performance | None = None
+    energy: Energy | None = None
+    reasons: tuple[str, ...]
 
 
 def run_mlperf(
     path: Path, options: MlperfOptions, *, watch: Watch | None = None
 ) -> MlperfResult:
-    """Drive a device as the public runner does, in both modes.
+    """Drive a device as the public runner does.
 
     Args:
         path: The artefact.
@@ -84,44 +99,93 @@ def run_mlperf(
 
     Raises:
         UserError, RefoldcError: The input or the environment is at fault.
-        InfraError: The device is lost or complains.
+        InfraError: The device or the instrument is lost, or the device complains.
     """
     watch = watch or Watch()
+    _check_power(options)
     artefact = load_artefact(path)
     board, port = address(options.board, options.port)
     options = replace(options, board=board.id, port=port)
     data = _load(artefact, options)
-    images = device_input(artefact.manifest.input, data.images)
     watch.stage(f"connecting to {board.id}")
-    with _device(path, board, artefact, options, watch) as dut:
+    with (
+        open_meter(options.power) as meter,
+        _device(path, board, artefact, options, watch) as dut,
+    ):
         name = dut.ask("name", r"m-name-dut-\[(.+)\]")
         benchmark = dut.ask("profile", r"m-model-\[(.+)\]")
-        watch.plan(len(images))
-        vectors = np.array([_answer(dut, image, watch) for image in images])
-        watch.stage("performance")
-        performance = _measure(dut, images, options.window_s)
-    accuracy = Accuracy(
-        images=len(images),
-        top1=top1(normalised(vectors), data.labels),
-        auc=auc(normalised(vectors), data.labels),
-        target=TARGETS.get(benchmark),
-        differing=_differing(artefact, images, vectors) if options.check else None,
-    )
-    reasons = tuple(_reasons(accuracy, vectors))
+        if meter is None:
+            found = _accuracy_performance(
+                dut, artefact, data, benchmark, options, watch
+            )
+        else:
+            watch.stage("energy")
+            found = _energy(dut, meter, artefact, data, options)
     return MlperfResult(
         schema=SCHEMA,
         tool=tool_versions(),
-        verdict="fail" if reasons else "pass",
-        reasons=reasons,
+        verdict="fail" if found.reasons else "pass",
+        reasons=found.reasons,
         model=artefact.manifest.model.name,
         board=board.id,
         port=dut.url,
         dut=name,
         benchmark=benchmark,
         data=options.data,
-        accuracy=accuracy,
-        performance=performance,
+        accuracy=found.accuracy,
+        performance=found.performance,
+        energy=found.energy,
     )
+
+
+def _accuracy_performance(
+    dut: Dut,
+    artefact: Artefact,
+    data: DataSet,
+    benchmark: str,
+    options: MlperfOptions,
+    watch: Watch,
+) -> _Found:
+    images = device_input(artefact.manifest.input, data.images)
+    watch.plan(len(images))
+    vectors = np.array([_answer(dut, image, watch) for image in images])
+    watch.stage("performance")
+    performance = _performance(dut, images, options.window_s)
+    accuracy = Accuracy(
+        images=len(images),
+        top1=top1(normalised(vectors), data.labels),
+        auc=auc(normalised(vectors), data.labels),
+        target=TARGETS.get(benchmark),
+        differing=differing(artefact, images, vectors) if options.check else None,
+    )
+    reasons = tuple(_reasons(accuracy, vectors))
+    return _Found(accuracy=accuracy, performance=performance, reasons=reasons)
+
+
+def _energy(
+    dut: Dut, meter: Meter, artefact: Artefact, data: DataSet, options: MlperfOptions
+) -> _Found:
+    images = device_input(artefact.manifest.input, data.images)
+    with recording(meter) as recorder:
+        instrument = Instrument(dut, meter, recorder)
+        energy, answers = measure_energy(instrument, dut, images, options.window_s)
+    if options.check:
+        shown = images[np.arange(WINDOWS) % len(images)]
+        missed = differing(artefact, shown, np.array(answers))
+        energy = structs.replace(energy, differing=missed)
+    reasons = tuple(_parity_reasons(energy.differing, WINDOWS))
+    return _Found(energy=energy, reasons=reasons)
+
+
+def _check_power(options: MlperfOptions) -> None:
+    if options.power is None:
+        return
+    parse(options.power)
+    if options.port is None:
+        raise UserError(
+            f"--power measures a board that runs already: {ENERGY_REMEDY}, and name "
+            "its --port"
+        )
 
 
 def _load(artefact: Artefact, options: MlperfOptions) -> DataSet:
@@ -131,10 +195,13 @@ def _load(artefact: Artefact, options: MlperfOptions) -> DataSet:
             f"{artefact.path} has {len(manifest.outputs)} outputs, a device of the "
             "benchmark reports one: compile a model of one output"
         )
+    limit = options.images
+    if options.power is not None:
+        limit = min(limit or WINDOWS, WINDOWS)
     data = load_data(
         options.data,
         split="test",
-        limit=options.images,
+        limit=limit,
         shape=tuple(manifest.input.shape),
         classes=manifest.output.count,
     )
@@ -157,7 +224,8 @@ def _device(
 ) -> Iterator[Dut]:
     if options.port is not None:
         place = find_place(board, options.port)
-        with hold(place, wait_s=options.wait_s), open_dut(place.url) as dut:
+        baud = BAUD if options.power is None else ENERGY_BAUD
+        with hold(place, wait_s=options.wait_s), open_dut(place.url, baud) as dut:
             yield dut
         return
     if board.port != "native":
@@ -182,74 +250,20 @@ def _answer(dut: Dut, image: NDArray[Any], watch: Watch) -> tuple[float, ...]:
     return results
 
 
-def _measure(dut: Dut, images: NDArray[Any], window_s: float) -> Performance:
-    """Five windows, each on another image as long as there are others."""
-    count = _inferences(dut, images, window_s)
-    windows: list[Window] = []
-    for number in range(WINDOWS):
-        dut.load(images[number % len(images)].tobytes())
-        windows.append(_window(dut, count, window_s))
-        count = windows[-1].inferences
-    throughput = median(window.throughput for window in windows)
+def _performance(dut: Dut, images: NDArray[Any], window_s: float) -> Performance:
+    def measure(inferences: int, warmups: int) -> Window:
+        us = dut.infer(inferences, warmups).elapsed_us
+        return Window(inferences=inferences, us=us)
+
+    found = tuple(windows(dut, images, measure, window_s))
+    throughput = median(window.throughput for window in found)
     return Performance(
-        windows=tuple(windows), throughput=throughput, latency_us=1e6 / throughput
+        windows=found, throughput=throughput, latency_us=1e6 / throughput
     )
-
-
-def _window(dut: Dut, count: int, window_s: float) -> Window:
-    """One window; run anew with more inferences where it was too short."""
-    least_us = 1e6 * window_s
-    for _ in range(TRIES):
-        us = dut.infer(count, WARMUPS).elapsed_us
-        if us >= least_us:
-            return Window(inferences=count, us=us)
-        count = math.ceil(_MARGIN * count * least_us / us)
-    raise InfraError(
-        f"port {dut.url}: {TRIES} windows in turn were shorter than the {window_s:g} s "
-        "planned by the ones before: the board's speed changes; run again while "
-        "nothing else uses it"
-    )
-
-
-def _inferences(dut: Dut, images: NDArray[Any], window_s: float) -> int:
-    """How many inferences make a window, found by doubling up to a twentieth of it."""
-    dut.load(images[0].tobytes())
-    count, us = 1, dut.infer(1, WARMUPS).elapsed_us
-    while us < 1e6 * window_s / 20:
-        count *= 2
-        us = dut.infer(count).elapsed_us
-    return math.ceil(_MARGIN * count * 1e6 * window_s / us)
-
-
-def expected_vectors(artefact: Artefact, images: NDArray[Any]) -> NDArray[np.float64]:
-    """What the device must answer [N, classes], by the host model, in thousandths."""
-    output = artefact.manifest.output
-    reference = Reference(artefact.qgraph)
-    reference.configure(AdaptConfig(method="off"), False)
-    chosen = slice(output.first, output.first + output.count)
-    logits = np.array([reference.infer(image).logits[chosen] for image in images])
-    exp, shift = softmax_table(output.scale)
-    below = (logits.max(axis=1, keepdims=True).astype(np.int64) - logits) >> shift
-    weights = exp[np.minimum(below, len(exp) - 1)].astype(np.int64)
-    q15 = weights * ONE_Q15 // weights.sum(axis=1, keepdims=True)
-    thousandths: NDArray[np.int64] = (1000 * q15 + ONE_Q15 // 2) // ONE_Q15
-    return thousandths / 1000
-
-
-def _differing(
-    artefact: Artefact, images: NDArray[Any], vectors: NDArray[np.float64]
-) -> int:
-    expected = expected_vectors(artefact, images)
-    return int((expected != vectors).any(axis=1).sum())
 
 
 def _reasons(accuracy: Accuracy, vectors: NDArray[np.float64]) -> Sequence[str]:
-    reasons = []
-    if accuracy.differing:
-        reasons.append(
-            f"parity: {accuracy.differing} of {accuracy.images} answers differ from "
-            "the host model's; see 'refold run --dump-layers'"
-        )
+    reasons = list(_parity_reasons(accuracy.differing, accuracy.images))
     if accuracy.target is not None and accuracy.top1 < accuracy.target:
         reasons.append(
             f"top-1 is {accuracy.top1:.1f} %, below the benchmark's target of "
@@ -258,3 +272,11 @@ def _reasons(accuracy: Accuracy, vectors: NDArray[np.float64]) -> Sequence[str]:
     if (vectors < 0).any():
         reasons.append("some answers are negative, which the runner cannot score")
     return reasons
+
+
+def _parity_reasons(differing: int | None, of: int) -> Iterator[str]:
+    if differing:
+        yield (
+            f"parity: {differing} of {of} answers differ from the host model's; see "
+            "'refold run --dump-layers'"
+        )

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-INFER_BIT, ADAPT_BIT = 0, 1
-"""Digital inputs that the board's pins are wired to: D0 and D1."""
+INFER_BIT, ADAPT_BIT, TIMESTAMP_BIT = 0, 1, 2
+"""Digital inputs that the board's pins are wired to: D0, D1 and D2."""
 
 
 class Samples(NamedTuple):
@@ -68,6 +68,46 @@ class Pulses:
             self.energies.append(self._sum)
             self._sum = None
         self._level = high
+
+
+class Edge(NamedTuple):
+    """The number of its sample, and the millijoules since the edge before."""
+
+    sample: int
+    mj: float
+
+
+@dataclass
+class Edges:
+    """Collects the falling edges of one input, and the energy between them.
+
+    The energy before the first is unknown (NaN), and where samples were lost.
+
+    Args:
+        bit: Number of the input.
+        mj_per_ua: Energy of a sample of one microampere.
+    """
+
+    bit: int
+    mj_per_ua: float
+    found: list[Edge] = field(default_factory=list)
+    _high: bool = False
+    _sum: float = float("nan")
+    _next: int = 0
+
+    def add(self, samples: Samples) -> None:
+        """Take samples, in order."""
+        if samples.start != self._next:
+            self._sum = float("nan")
+        self._next = samples.start + len(samples.logic)
+        high = np.append(self._high, (samples.logic >> self.bit & 1).astype(bool))
+        self._high = bool(high[-1])
+        spent = samples.current_ua * self.mj_per_ua
+        falls = [int(fall) for fall in np.flatnonzero(high[:-1] & ~high[1:])]
+        self._sum += float(spent[: falls[0] if falls else None].sum())
+        for first, last in pairwise([*falls, len(spent)]):
+            self.found.append(Edge(samples.start + first, self._sum))
+            self._sum = float(spent[first:last].sum())
 
 
 def mj_per_ua(voltage_mv: int, sample_hz: int) -> float:

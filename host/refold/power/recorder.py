@@ -11,7 +11,16 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from refold.errors import InfraError
-from refold.power.energy import ADAPT_BIT, INFER_BIT, Pulses, Samples, mj_per_ua
+from refold.power.energy import (
+    ADAPT_BIT,
+    INFER_BIT,
+    TIMESTAMP_BIT,
+    Edge,
+    Edges,
+    Pulses,
+    Samples,
+    mj_per_ua,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -56,6 +65,8 @@ class Recorder:
         unit = mj_per_ua(meter.voltage_mv, meter.sample_hz) if meter else 0.0
         self._images = Pulses(INFER_BIT, unit)
         self._adaptations = Pulses(ADAPT_BIT, unit)
+        self._edges = Edges(TIMESTAMP_BIT, unit)
+        self._begun = False
         self._failure: InfraError | None = None
         self._changed = threading.Condition()
 
@@ -66,8 +77,10 @@ class Recorder:
         try:
             for samples in self._meter.samples():
                 with self._changed:
+                    self._begun = True
                     self._adaptations.add(samples)
                     self._images.add(samples)
+                    self._edges.add(samples)
                     self._changed.notify_all()
         except InfraError as error:
             with self._changed:
@@ -109,6 +122,32 @@ class Recorder:
         return self._failure is not None or (
             len(self._images.energies) - mark[0] >= images
         )
+
+    def edges(self) -> int:
+        """Return how many falling edges the timestamp pin has had: before a wait.
+
+        Waits for the first samples: an edge before them would not be seen.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._begun or self._failure, SETTLE_S)
+            return len(self._edges.found)
+
+    def await_edges(self, since: int, count: int) -> tuple[Edge, ...]:
+        """Return the edges after the first ``since``: ``count``, or what there is.
+
+        Raises:
+            InfraError: The instrument was lost.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._failure is not None or len(self._edges.found) >= since + count
+                ),
+                SETTLE_S,
+            )
+            found = tuple(self._edges.found[since:])
+        self.require_meter()
+        return found
 
     def require_meter(self) -> None:
         """Raise what ended the recording, if anything did.

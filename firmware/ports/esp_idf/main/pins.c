@@ -6,8 +6,8 @@
 #include "sdkconfig.h"
 
 #define NO_PIN (-1)
-/* Of the clock, which may be read just before it counts on. */
-#define PULSE_US 2
+/* The protocol asks for 1; an instrument of 100,000 samples a second must see it. */
+#define PULSE_US 30
 
 static void make_output(int pin, int level)
 {
