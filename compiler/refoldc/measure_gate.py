@@ -52,10 +52,14 @@ def measure_gate(graph: QGraph, images: NDArray[Any]) -> QGraph:
 
 
 def image_means(reference: Reference, images: NDArray[Any]) -> F32:
-    """E[a] of each image at all sites, [images, channels], static tables."""
-    found = []
+    """E[a] of each image at all sites, [images, channels], static tables.
+
+    A mode may adapt sites that do not by default, so theirs are measured too.
+    """
+    everywhere = tuple(range(len(reference.graph.sites)))
+    config, found = replace(ONE_IMAGE, sites=everywhere), []
     for image in images:
-        reference.configure(ONE_IMAGE)
+        reference.configure(config)
         reference.infer(image)
         found.append(reference.forge.means.copy())
     return np.stack(found)

@@ -17,6 +17,7 @@ from refoldc.facts import (
     Phase,
 )
 from refoldc.gate import GateState
+from refoldc.ir import QConv
 from refoldc.measure_gate import (
     LEAST_MARGIN,
     chances,
@@ -114,6 +115,24 @@ def test_clean_images_are_measured() -> None:
     expected = 1 / np.maximum(means.var(axis=0), least)
     np.testing.assert_allclose(expected, precision, rtol=1e-4)
     assert 1 / 32 == measured.gate_doubt
+
+
+def test_sites_that_do_not_adapt_by_default_are_measured() -> None:
+    """A mode may name them, so the choice of --sites changes nothing here."""
+    graph = quantised(small_cnn())
+    layers = tuple(
+        replace(layer, site=replace(layer.site, default_on=False))
+        if isinstance(layer, QConv) and layer.site is not None
+        else layer
+        for layer in graph.layers
+    )
+    images = make_images(graph.shapes[graph.input], 16)
+    expected = measure_gate(graph, images)
+    found = measure_gate(replace(graph, layers=layers), images)
+    assert expected.gate_margin == found.gate_margin
+    for one, other in zip(expected.sites, found.sites, strict=True):
+        assert one.clean.tolist() == other.clean.tolist()
+        assert one.precision.tolist() == other.precision.tolist()
 
 
 def test_the_margin_keeps_the_gate_closed_on_clean_images() -> None:
