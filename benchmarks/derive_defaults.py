@@ -19,16 +19,21 @@ from pathlib import Path
 
 import click
 import numpy as np
-from held_out import HELD_OUT, Stream, compiled, held_out_streams
+from changes import SWITCH_EVERY, change_domains
+from held_out import SEVERITIES, Stream, compiled, held_out_streams
 from native_model import NativeModel
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
 
-SWITCH_EVERY = 200
+from refold.held_out import HELD_OUT
+
 OFF, UNGATED, GATED = AdaptConfig("off"), AdaptConfig(gate=False), AdaptConfig()
-SEVERE = tuple(f"{name} 5" for name in HELD_OUT)
-WEAK = tuple(f"{name} 1" for name in HELD_OUT)
+BY_SEVERITY = {
+    severity: tuple(f"{name} {severity}" for name in HELD_OUT)
+    for severity in sorted(SEVERITIES, reverse=True)
+}
+SEVERE, WEAK = BY_SEVERITY[5], BY_SEVERITY[1]
 
 
 @dataclass(frozen=True)
@@ -148,9 +153,8 @@ def _ungated(bench: Bench, config: AdaptConfig) -> dict[str, float]:
         )
 
     return {
-        "mean of four": gain(*SEVERE),
+        **{f"severity {level}": gain(*names) for level, names in BY_SEVERITY.items()},
         **{name: gain(f"{name} 5") for name in HELD_OUT},
-        "mean of four, severity 1": gain(*WEAK),
         "clean": gain(*bench.names("clean")),
     }
 
@@ -168,6 +172,9 @@ def _gated(bench: Bench, device: NativeModel, config: AdaptConfig) -> dict[str, 
         return float(changed), float(opened)
 
     severe, weak = mean(SEVERE), mean(WEAK)
+    changing = [bench.streams[name] for name in ("clean 0", *SEVERE)]
+    kept = change_domains(device, config, changing)
+    reset = change_domains(device, config, changing, reset=True)
     return {
         "gated - ungated, severity 5": severe[0],
         "severity 1": weak[0],
@@ -175,8 +182,8 @@ def _gated(bench: Bench, device: NativeModel, config: AdaptConfig) -> dict[str, 
         "severity 1, %": weak[1],
         "clean, %": mean(bench.names("clean"))[1],
         "harmless, %": mean(bench.names("harmless"))[1],
-        "continual - reset": continual(device, config, bench.streams)
-        - continual(device, config, bench.streams, reset=True),
+        "continual - reset": kept.accuracy - reset.accuracy,
+        "changes seen soon, %": kept.soon,
     }
 
 
@@ -187,24 +194,6 @@ def watch(
     device.configure(config)
     answers = device.run(stream.images)
     return answers.accuracy(stream.labels), 100 * float(answers.is_open.mean())
-
-
-def continual(
-    device: NativeModel,
-    config: AdaptConfig,
-    streams: Mapping[str, Stream],
-    *,
-    reset: bool = False,
-) -> float:
-    """Percent where the stream changes every so many images, clean included."""
-    found = []
-    for start in range(0, len(streams["clean 0"].labels), SWITCH_EVERY):
-        for name in ("clean 0", *SEVERE):
-            stream, part = streams[name], slice(start, start + SWITCH_EVERY)
-            device.configure(config, keep_state=not reset and bool(found))
-            answers = device.run(stream.images[part])
-            found.append(answers.accuracy(stream.labels[part]))
-    return float(np.mean(found))
 
 
 def print_table(sweep: Sweep, known: Mapping[str, Mapping[str, float]]) -> None:
