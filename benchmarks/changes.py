@@ -1,8 +1,8 @@
-"""A stream whose domain changes every so many images: what it costs, when it is seen."""
+"""Streams whose domain changes: what that costs, and when the gate sees it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,15 +73,11 @@ def first_reaction(answers: Answers) -> int | None:
     return int(moved.argmax()) if moved.any() else None
 
 
-def distribution(changes: Iterable[Changes]) -> str:
+def distribution(changes: Changes) -> str:
     """The delays in words."""
-    known = list(changes)
-    seen = sorted(delay for change in known for delay in change.seen)
-    count = sum(len(change.delays) for change in known)
-    soon = sum(delay <= SOON for delay in seen)
+    seen = sorted(changes.seen)
     middle, most = np.percentile(seen, [50, 90], method="inverted_cdf")
     return (
-        f"of {count} changes {len(seen)} were seen, {soon} of them within {SOON} "
-        f"images: half after {middle}, nine in ten after {most}, the last after "
-        f"{seen[-1]}"
+        f"of {len(changes.delays)} changes {len(seen)} were seen, half of these within "
+        f"{middle} images, nine in ten within {most}, all within {seen[-1]}"
     )
