@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from refold.errors import UserError
+from refold.result import write_text
 
 
 class Measured:
@@ -35,12 +36,6 @@ class Measured:
         figures = self._kept["figures"]
         if key not in figures:
             figures[key] = measure()
-            self._save()
+            if self._path is not None:
+                write_text(self._path, json.dumps(self._kept, indent=1))
         return figures[key]
-
-    def _save(self) -> None:
-        if self._path is None:
-            return
-        beside = self._path.with_name(f"{self._path.name}.new")
-        beside.write_text(json.dumps(self._kept, indent=1), encoding="utf-8")
-        beside.replace(self._path)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from measured import Measured
 from page import write_section
 
@@ -31,6 +32,8 @@ from refoldc.ranking import RankedSite, Ranking
 from refold.corrupt import CORRUPTIONS
 from refold.data import DataSet, load_data
 from refold.held_out import HELD_OUT, SEVERITY
+from refold.plots import finish, new_figure, style
+from refold.result import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/sites.md"
@@ -90,8 +93,12 @@ def main(
         gain = make_gain(device, test, Measured(results, subject))
         rows = list(measure(gain, ranking, costs, orders(ranking, published)))
     bounds = list(check(rows))
+    picture = output.with_name(f"sites-{model.name}.svg")
+    write_text(picture, draw(rows))
     text = [
         f"### {model.name}, {len(test.labels)} images a stream",
+        "",
+        f"![Recovery by number of sites]({picture.name})",
         "",
         *table(rows),
         "",
@@ -162,6 +169,27 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
         kept = ["" if value is None else f"{value:.1f}" for value in row.kept.values()]
         cells = [count, row.last.site, f"{row.last.shrinkage:.1f}"]
         yield f"| {' | '.join(map(str, [*cells, f'{row.instructions:,}', *kept]))} |"
+
+
+def draw(rows: Sequence[Row]) -> str:
+    """The curve as SVG."""
+    figure, axes = new_figure(height_inches=3.0)
+    for number, name in enumerate(rows[0].kept):
+        kept = [row.kept[name] for row in rows if row.kept[name] is not None]
+        look = style(number)
+        axes.plot(
+            range(1, len(kept) + 1),
+            kept,
+            color=look.colour,
+            linestyle=look.linestyle,
+            marker=look.marker,
+            markersize=3.5,
+            label=name,
+        )
+    axes.set_ylabel("recovery, % of all sites' gain")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(loc="lower right")
+    return finish(figure, axes, "K, sites that adapt") + "\n"
 
 
 def check(rows: Sequence[Row]) -> Iterator[tuple[str, bool]]:
