@@ -1,4 +1,4 @@
-"""How FORGE's and the gate's defaults were chosen: tables of the held-out four.
+"""Fill docs/defaults.md: what FORGE's and the gate's settings do to the held-out four.
 
     python benchmarks/derive_defaults.py --model NET.onnx --calib cifar10:PATH \
         --results FILE.json
@@ -6,7 +6,7 @@
 Nothing but training images is read: clean, under harmless changes, and under
 gaussian noise, motion blur, snow and contrast. One setting at a time is moved from
 the defaults. What has been measured is kept in the JSON file, so that the command
-goes on where it was ended. The tables are printed.
+goes on where it was ended.
 """
 
 from __future__ import annotations
@@ -19,16 +19,24 @@ from pathlib import Path
 
 import click
 import numpy as np
-from held_out import HELD_OUT, Stream, compiled, held_out_streams
+from changes import SWITCH_EVERY, change_domains
+from held_out import SEVERITIES, Stream, compiled, held_out_streams
+from measured import Measured
 from native_model import NativeModel
+from page import write_section
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
 
-SWITCH_EVERY = 200
+from refold.held_out import HELD_OUT
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/defaults.md"
 OFF, UNGATED, GATED = AdaptConfig("off"), AdaptConfig(gate=False), AdaptConfig()
-SEVERE = tuple(f"{name} 5" for name in HELD_OUT)
-WEAK = tuple(f"{name} 1" for name in HELD_OUT)
+BY_SEVERITY = {
+    severity: tuple(f"{name} {severity}" for name in HELD_OUT)
+    for severity in sorted(SEVERITIES, reverse=True)
+}
+SEVERE, WEAK = BY_SEVERITY[5], BY_SEVERITY[1]
 
 
 @dataclass(frozen=True)
@@ -91,26 +99,19 @@ def _of_limit(name: str, values: Sequence[int]) -> Sweep:
 @click.option("--calib", metavar="SPEC", required=True)
 @click.option("--images", type=click.IntRange(SWITCH_EVERY), default=1000)
 @click.option("--results", type=click.Path(path_type=Path), required=True)
-def main(model: Path, calib: str, images: int, results: Path) -> None:
-    """Measure what is missing, then print; see the top of this file."""
-    known: dict[str, dict[str, float]] = {}
-    if results.exists():
-        known = json.loads(results.read_text(encoding="utf-8"))
+@click.option("--output", type=click.Path(path_type=Path), default=PAGE)
+def main(model: Path, calib: str, images: int, results: Path, output: Path) -> None:
+    """Measure what is missing, and write the section; see the top of this file."""
+    lines = [f"### {model.stem}, {images} images a stream"]
     with tempfile.TemporaryDirectory() as folder:
         artefact = compiled(model, calib, Path(folder) / "artefact")
+        network = artefact.manifest.model.network_sha256
+        known = Measured(results, {"network": network, "images": images})
         bench = Bench(artefact, held_out_streams(calib, images), NativeModel(artefact))
         for sweep in sweeps():
-            for setting in sweep.settings.values():
-                if setting.key not in known:
-                    known[setting.key] = measure(bench, setting)
-                    _keep(known, results)
-            print_table(sweep, known)
-
-
-def _keep(known: Mapping[str, Mapping[str, float]], path: Path) -> None:
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(json.dumps(known, indent=1), encoding="utf-8")
-    beside.replace(path)
+            lines += ["", *table(sweep, bench, known)]
+            print(*lines[-1 - len(sweep.settings) :], "", sep="\n", flush=True)
+    write_section(output, model.stem, "\n".join(lines))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +149,8 @@ def _ungated(bench: Bench, config: AdaptConfig) -> dict[str, float]:
         )
 
     return {
-        "mean of four": gain(*SEVERE),
+        **{f"severity {level}": gain(*names) for level, names in BY_SEVERITY.items()},
         **{name: gain(f"{name} 5") for name in HELD_OUT},
-        "mean of four, severity 1": gain(*WEAK),
         "clean": gain(*bench.names("clean")),
     }
 
@@ -168,6 +168,9 @@ def _gated(bench: Bench, device: NativeModel, config: AdaptConfig) -> dict[str, 
         return float(changed), float(opened)
 
     severe, weak = mean(SEVERE), mean(WEAK)
+    changing = [bench.streams[name] for name in ("clean 0", *SEVERE)]
+    kept = change_domains(device, config, changing)
+    reset = change_domains(device, config, changing, reset=True)
     return {
         "gated - ungated, severity 5": severe[0],
         "severity 1": weak[0],
@@ -175,8 +178,8 @@ def _gated(bench: Bench, device: NativeModel, config: AdaptConfig) -> dict[str, 
         "severity 1, %": weak[1],
         "clean, %": mean(bench.names("clean"))[1],
         "harmless, %": mean(bench.names("harmless"))[1],
-        "continual - reset": continual(device, config, bench.streams)
-        - continual(device, config, bench.streams, reset=True),
+        "continual - reset": kept.accuracy - reset.accuracy,
+        "changes seen soon, %": kept.soon,
     }
 
 
@@ -189,33 +192,18 @@ def watch(
     return answers.accuracy(stream.labels), 100 * float(answers.is_open.mean())
 
 
-def continual(
-    device: NativeModel,
-    config: AdaptConfig,
-    streams: Mapping[str, Stream],
-    *,
-    reset: bool = False,
-) -> float:
-    """Percent where the stream changes every so many images, clean included."""
-    found = []
-    for start in range(0, len(streams["clean 0"].labels), SWITCH_EVERY):
-        for name in ("clean 0", *SEVERE):
-            stream, part = streams[name], slice(start, start + SWITCH_EVERY)
-            device.configure(config, keep_state=not reset and bool(found))
-            answers = device.run(stream.images[part])
-            found.append(answers.accuracy(stream.labels[part]))
-    return float(np.mean(found))
-
-
-def print_table(sweep: Sweep, known: Mapping[str, Mapping[str, float]]) -> None:
+def table(sweep: Sweep, bench: Bench, known: Measured) -> Iterator[str]:
     """One row a value, in Markdown."""
-    rows = {value: known[setting.key] for value, setting in sweep.settings.items()}
+    rows = {
+        value: known.get(setting.key, lambda s=setting: measure(bench, s))
+        for value, setting in sweep.settings.items()
+    }
     columns = list(next(iter(rows.values())))
-    print(f"\n| {' | '.join([sweep.title, *columns])} |")
-    print(f"|---|{'---:|' * len(columns)}")
+    yield f"| {' | '.join([sweep.title, *columns])} |"
+    yield f"|---|{'---:|' * len(columns)}"
     for value, figures in rows.items():
         cells = (f"{figures[column]:+.2f}" for column in columns)
-        print(f"| {value} | {' | '.join(cells)} |", flush=True)
+        yield f"| {value} | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ from refoldc.pipeline import compile_model
 
 from refold.corrupt import corrupt, image_rng
 from refold.data import DataSet, load_data
+from refold.held_out import HELD_OUT
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 CALIBRATION_IMAGES = 512
-HELD_OUT = ("gaussian_noise", "motion_blur", "snow", "contrast")
+SEVERITIES = (1, 3, 5)
 CLEAN_STREAMS = 4
 
 U8 = NDArray[np.uint8]
@@ -58,7 +59,7 @@ def held_out_streams(calib: str, images: int) -> dict[str, Stream]:
     first = streams["clean 0"]
     for name, change in HARMLESS.items():
         streams[f"harmless: {name}"] = _changed(first, change)
-    for severity in (1, 5):
+    for severity in SEVERITIES:
         for name in HELD_OUT:
             changed = [
                 corrupt(image, name, severity, image_rng(0, i, name, severity))

@@ -17,19 +17,20 @@ from refold.held_out import corrupted_versions
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 JUDGED = ("shot_noise", "defocus_blur", "frost")
+MORE = (5, 7, 9, 12)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_few_sites_keep_most_of_the_gain(shared: Path, tmp_path: Path) -> None:
-    """ResNet-20: six sites of 21 keep 90 % of what all gain, three more than half."""
+    """ResNet-20: three sites of 21 keep 90 % of what all gain, and a few more 102 %."""
     known = load_data(f"cifar10:{shared}/data/cifar10", split="train", limit=256)
     artefact = compile_model(
         shared / "models/resnet20_cifar10_forge.onnx",
         known.images,
         tmp_path / "out",
-        options=CompileOptions(mean=MEAN, std=STD, sites="auto:6"),
-        corrupted=corrupted_versions(known, limit=32),
+        options=CompileOptions(mean=MEAN, std=STD, sites="auto:3"),
+        corrupted=corrupted_versions(known, limit=64),
     )
     test = load_data(
         f"npz:{shared}/data/cifar10c_sev5_1000.npz", split="test", limit=200
@@ -53,5 +54,5 @@ def test_few_sites_keep_most_of_the_gain(shared: Path, tmp_path: Path) -> None:
     everything = gain(tuple(range(21)), AdaptConfig.shrinkage)
     ranking = artefact.manifest.ranking
     assert ranking is not None
-    assert gain(*ranking.first(6)) >= 0.9 * everything
-    assert gain(*ranking.first(3)) >= 0.5 * everything
+    assert gain(*ranking.first(3)) >= 0.90 * everything
+    assert max(gain(*ranking.first(k)) for k in MORE) >= 1.02 * everything
