@@ -25,6 +25,8 @@ from refold.twin import NativeConfig
 Infer = Callable[[int], object]
 """Runs one image, given by its number."""
 
+TO_ALIGN = 64
+
 
 def firmware(
     artefact: Artefact,
@@ -65,16 +67,14 @@ def model_data(library: ctypes.CDLL) -> Any:
     return ctypes.byref(ctypes.c_char.in_dll(library, "refold_model_data"))
 
 
-def start(
-    library: ctypes.CDLL, artefact: Artefact, arena: NDArray[np.uint8]
-) -> ctypes.c_void_p:
-    """A context in ``arena``, which has 64 bytes to spare for its alignment."""
+def start(library: ctypes.CDLL, arena: NDArray[np.uint8]) -> ctypes.c_void_p:
+    """A context in ``arena``, which has ``TO_ALIGN`` bytes to spare."""
     context = ctypes.c_void_p()
     status = library.refold_init(
         ctypes.byref(context),
         model_data(library),
-        ctypes.c_void_p(arena.ctypes.data + -arena.ctypes.data % 64),
-        ctypes.c_size_t(artefact.manifest.memory.arena_bytes),
+        ctypes.c_void_p(arena.ctypes.data + -arena.ctypes.data % TO_ALIGN),
+        ctypes.c_size_t(arena.size - TO_ALIGN),
     )
     check(status)
     return context
@@ -104,8 +104,9 @@ class Firmware:
         *,
         forge: bool,
     ) -> None:
-        self._arena = np.zeros(artefact.manifest.memory.arena_bytes + 64, np.uint8)
-        self._context = start(library, artefact, self._arena)
+        arena_bytes = artefact.manifest.memory.arena_bytes
+        self._arena = np.zeros(arena_bytes + TO_ALIGN, np.uint8)
+        self._context = start(library, self._arena)
         if forge:
             self._adapt(library, sites=len(artefact.manifest.sites))
         self._images = device_input(artefact.manifest.input, images)

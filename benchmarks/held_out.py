@@ -37,13 +37,12 @@ class Stream:
     labels: NDArray[np.int64]
 
 
-def compiled(model: Path, calib: str, out: Path) -> Artefact:
+def compiled(model: Path, calib: str, out: Path, *, adapt: str = "forge") -> Artefact:
     """Compile a CIFAR network from the first training images."""
     shape = inspect_model(model).input_shape
     data = load_data(calib, split="train", limit=CALIBRATION_IMAGES, shape=shape)
-    return compile_model(
-        model, data.images, out, options=CompileOptions(mean=MEAN, std=STD)
-    )
+    options = CompileOptions(mean=MEAN, std=STD, adapt=adapt)
+    return compile_model(model, data.images, out, options=options)
 
 
 def held_out_streams(calib: str, images: int) -> dict[str, Stream]:
@@ -61,12 +60,37 @@ def held_out_streams(calib: str, images: int) -> dict[str, Stream]:
         streams[f"harmless: {name}"] = _changed(first, change)
     for severity in SEVERITIES:
         for name in HELD_OUT:
-            changed = [
-                corrupt(image, name, severity, image_rng(0, i, name, severity))
-                for i, image in enumerate(first.images)
-            ]
-            streams[f"{name} {severity}"] = Stream(np.stack(changed), first.labels)
+            streams[f"{name} {severity}"] = _corrupted(first, name, severity, seed=0)
     return streams
+
+
+def held_out_orders(
+    calib: str, images: int, orders: int
+) -> tuple[dict[str, Stream], ...]:
+    """Streams at severity 5, each order of other images in another order.
+
+    Names are ``clean``, ``harmless: ...``, and those of the held-out corruptions.
+    """
+    limit = CALIBRATION_IMAGES + orders * images
+    data = _shuffled(load_data(calib, split="train", limit=limit))
+    found = []
+    for order in range(orders):
+        clean = _part(data, order * images, images)
+        harmless = {
+            f"harmless: {name}": _changed(clean, change)
+            for name, change in HARMLESS.items()
+        }
+        shifted = {name: _corrupted(clean, name, 5, seed=order) for name in HELD_OUT}
+        found.append({"clean": clean, **harmless, **shifted})
+    return tuple(found)
+
+
+def _corrupted(stream: Stream, name: str, severity: int, *, seed: int) -> Stream:
+    changed = [
+        corrupt(image, name, severity, image_rng(seed, i, name, severity))
+        for i, image in enumerate(stream.images)
+    ]
+    return Stream(np.stack(changed), stream.labels)
 
 
 def _shuffled(data: DataSet) -> Stream:

@@ -37,6 +37,23 @@ class Answers:
         return 100 * float((self.logits.argmax(axis=1) == labels).mean())
 
 
+@dataclass(frozen=True)
+class SearchSize:
+    """What of PACE is fixed when a model is compiled; None: as it was.
+
+    Attributes:
+        moved: Numbers of the sites that move.
+        dimension, window: The most that there is memory for.
+    """
+
+    moved: tuple[int, ...] | None = None
+    dimension: int | None = None
+    window: int | None = None
+
+
+AS_COMPILED = SearchSize()
+
+
 class NativeModel:
     """An artefact on this machine.
 
@@ -44,6 +61,7 @@ class NativeModel:
         artefact: Compiled model.
         limits: Values of facts.toml to build the firmware with instead of its own.
         margin: Of the gate, instead of the model's own.
+        search: Of PACE, instead of the model's own.
     """
 
     def __init__(
@@ -52,9 +70,13 @@ class NativeModel:
         *,
         limits: Mapping[str, int] | None = None,
         margin: float | None = None,
+        search: SearchSize = AS_COMPILED,
     ) -> None:
         folder = Path(mkdtemp(prefix="refold-native-"))
-        source = _with_margin(artefact.path / "model.c", margin, folder)
+        source = folder / "model.c"
+        text = (artefact.path / "model.c").read_text()
+        text = _with_search(text, search, artefact)
+        source.write_text(_with_margin(text, margin))
         include = _with_limits(limits or {}, folder)
         compiler = find_compiler(load_board("native").toolchain)
         self.library = contenders.firmware(
@@ -62,8 +84,11 @@ class NativeModel:
         )
         self.library.refold_last.restype = ctypes.POINTER(NativeReport)
         self._artefact = artefact
-        self._arena = np.zeros(artefact.manifest.memory.arena_bytes + 64, np.uint8)
-        self._context = contenders.start(self.library, artefact, self._arena)
+        self.library.refold_arena_bytes.restype = ctypes.c_size_t
+        model = contenders.model_data(self.library)
+        arena_bytes = self.library.refold_arena_bytes(model)
+        self._arena = np.zeros(arena_bytes + contenders.TO_ALIGN, np.uint8)
+        self._context = contenders.start(self.library, self._arena)
 
     def configure(self, config: AdaptConfig, *, keep_state: bool = False) -> None:
         """As the host begins a stream."""
@@ -92,18 +117,39 @@ class NativeModel:
         return Answers(logits, gates != facts.Gate.CLOSED)
 
 
-def _with_margin(source: Path, margin: float | None, folder: Path) -> Path:
+def _with_margin(text: str, margin: float | None) -> str:
     """The model's source, with another margin of the gate."""
     if margin is None:
-        return source
-    text, count = re.subn(
-        r"(\.gate_margin = )[^,]+", rf"\g<1>{margin!r}f", source.read_text()
-    )
+        return text
+    return _replaced(r"(\.gate_margin = )[^,]+", f"{margin!r}f", text)
+
+
+def _with_search(text: str, search: SearchSize, artefact: Artefact) -> str:
+    """The model's source, with another plan of PACE."""
+    values = {"dimension": search.dimension, "window": search.window}
+    if search.moved is not None:
+        sites = artefact.manifest.sites
+        values["channels"] = sum(sites[number].channels for number in search.moved)
+        mask = sum(1 << number for number in search.moved)
+        octets = mask.to_bytes(facts.SITE_MASK_BYTES, "little")
+        text = _replaced(
+            r"(refold_pace_plan pace = \{\s*\.sites = \{)[^}]*",
+            ", ".join(map(str, octets)),
+            text,
+        )
+    for name, value in values.items():
+        if value is not None:
+            pattern = rf"(refold_pace_plan pace = \{{[^;]*?\.{name} = )\d+"
+            text = _replaced(pattern, str(value), text)
+    return text
+
+
+def _replaced(pattern: str, value: str, text: str) -> str:
+    """What follows the pattern's first group, replaced."""
+    text, count = re.subn(pattern, rf"\g<1>{value}", text)
     if count != 1:
-        raise UserError(f"{source} has {count} gate margins; compile the model again")
-    changed = folder / "model.c"
-    changed.write_text(text)
-    return changed
+        raise UserError(f"model.c has {count} places like {pattern}; compile it again")
+    return text
 
 
 def _with_limits(limits: Mapping[str, int], folder: Path) -> tuple[Path, ...]:

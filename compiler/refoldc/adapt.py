@@ -145,7 +145,7 @@ class AdaptConfig:
     @classmethod
     def alone(cls) -> AdaptConfig:
         """PACE without FORGE: it has further to go, and needs the features' help."""
-        return cls(method="pace", sigma=0.3, weight=0.8)
+        return cls(method="pace", sigma=0.3, weight=0.8, source=True)
 
     @property
     def code(self) -> Method:
