@@ -101,7 +101,7 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
         memory=Memory(
             arena_bytes=manifest.memory.arena_bytes,
             weights_bytes=constants_bytes(
-                job.artefact.qgraph, job.board, adapt=manifest.adapt
+                job.artefact.qgraph, job.board, search=manifest.search
             ),
             adapt_state_bytes=manifest.memory.adapt_state_bytes,
             code_bytes=built.code_bytes or 0,

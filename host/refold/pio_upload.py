@@ -77,7 +77,7 @@ def _build_hash(artefact: Path, board: Board) -> str:
     """What firmware reports that PlatformIO builds now."""
     if board.toolchain.kind == "esp_idf":
         compiled = load_artefact(artefact)
-        placement = place(compiled.qgraph, board, adapt=compiled.manifest.adapt)
+        placement = place(compiled.qgraph, board, search=compiled.manifest.search)
         return prepare(artefact, board, placement, "platformio").build_hash
     return make_recipe(artefact, board).build_hash
 
