@@ -224,6 +224,7 @@ void refold_pace_watch(refold_pace *pace, const refold_moments *moments,
 void refold_pace_report(refold_pace *pace, refold_report *report)
 {
     report->forward_passes = (uint16_t)(report->forward_passes + pace->passes);
+    report->search_us = pace->search_us;
     report->adapt_us += pace->search_us;
     report->adapted = !pace->paused;
     pace->passes = 0;

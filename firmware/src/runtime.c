@@ -173,10 +173,9 @@ void refold_rehearse(refold_ctx *ctx, const void *kept, int32_t *logits)
 
 refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
 {
-    uint32_t start = refold_now(ctx);
-
-    refold_signal(ctx, REFOLD_TRIGGER_INFER, true);
     refold_adapt_search(ctx);
+    uint32_t start = refold_now(ctx);
+    refold_signal(ctx, REFOLD_TRIGGER_INFER, true);
     refold_adapt_begin(ctx);
     run_to_end(ctx, run_shared(ctx, input), logits);
     refold_adapt_end(ctx);

@@ -129,6 +129,8 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
 
 def _run_record(job: Job, ledger: Ledger, mode: Mode) -> Run:
     entries = [entry for entry in ledger.entries if entry.step.mode is mode]
+    manifest = job.artefact.manifest
+    part = manifest.search.cut.macs / manifest.model.macs if manifest.search else 1.0
     streams = [
         score.score_stream(
             entry.step.key,
@@ -137,6 +139,7 @@ def _run_record(job: Job, ledger: Ledger, mode: Mode) -> Run:
             parity_mismatches=entry.mismatches,
             scored=slice(job.output.first, job.output.first + job.output.count),
             energy=entry.energy,
+            candidate_part=part,
         )
         for entry in entries
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from refold import plots, score
+from refold.cost import TITLES, run_cost
 from refold.plots import Series, Style
 from refold.result import Result, Run, write_text
 
@@ -45,6 +46,8 @@ def render_report(results: Sequence[tuple[str, Result]]) -> str:
         .render(
             results=[(name, result, _facts(name, result)) for name, result in results],
             summary=[_row(item) for item in series],
+            spent=TITLES,
+            spending=[(item, c) for item in series if (c := run_cost(item.run))],
             corruptions=[_accuracies(name, series) for name in names],
             series=series,
             figures=_figures(results, series, names) if names else [],
