@@ -282,7 +282,7 @@ def measured(
         simulator, device = simulated(seen)
 
         @contextmanager
-        def connect(*_: Any) -> Iterator[RunningBoard]:
+        def connect(*_: Any, **__: Any) -> Iterator[RunningBoard]:
             yield RunningBoard(seen, simulator.unplug, lose_at)
 
         built = Build(Path("none"), "00" * 8, None, Path("none"), (0,))

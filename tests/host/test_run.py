@@ -109,7 +109,7 @@ def board(artefact: Artefact, monkeypatch: pytest.MonkeyPatch) -> HostBoard:
     device = HostBoard(artefact)
 
     @contextmanager
-    def connect(*_: Any) -> Iterator[HostBoard]:
+    def connect(*_: Any, **__: Any) -> Iterator[HostBoard]:
         device.connections += 1
         if device.refuse:
             raise device.refuse
