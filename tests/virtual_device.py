@@ -265,7 +265,7 @@ class VirtualDevice:
             encode(
                 "result",
                 0,
-                *(self._session.number, index, 500, 20, 0.25, 1, 255, 1, start),
+                *(self._session.number, index, 500, 20, 7, 0.25, 1, 255, 1, start),
                 rest=b"".join(
                     value.to_bytes(4, "little", signed=True)
                     for value in logits[start : start + step]

@@ -29,7 +29,7 @@ from refoldc.input_spec import input_slots
 from refoldc.ir import MAX_INPUTS, QGraph, QLayer, Site
 from refoldc.memory import Memory
 from refoldc.plan import Plan, logits_tensors
-from refoldc.search import SearchPlan
+from refoldc.search import Features, SearchPlan
 from refoldc.serialise import graph_hash
 from refoldc.softmax import softmax_table
 
@@ -69,6 +69,7 @@ def emit_model(
     plan: Plan,
     memory: Memory,
     search: SearchPlan | None = None,
+    features: Features | None = None,
     *,
     stamp: Stamp,
 ) -> Sources:
@@ -79,10 +80,11 @@ def emit_model(
         plan: Of ``graph``.
         memory: Of ``plan``.
         search: Of PACE, where the firmware contains it.
+        features: That it compares, where it does.
         stamp: What the files name as their origin.
     """
     return Sources(
-        model_c=joined(render_source(graph, plan, search, stamp)),
+        model_c=joined(render_source(graph, plan, search, features, stamp)),
         model_h=joined(render_header(graph, memory, stamp)),
     )
 
@@ -136,7 +138,11 @@ def render_header(graph: QGraph, memory: Memory, stamp: Stamp) -> Iterator[str]:
 
 
 def render_source(
-    graph: QGraph, plan: Plan, search: SearchPlan | None, stamp: Stamp
+    graph: QGraph,
+    plan: Plan,
+    search: SearchPlan | None,
+    features: Features | None,
+    stamp: Stamp,
 ) -> Iterator[str]:
     """The sections of model.c."""
     yield render_stamp(graph, stamp)
@@ -154,7 +160,7 @@ def render_source(
     yield from render_sites(graph)
     yield render_softmax(graph)
     if search:
-        yield from render_search(search)
+        yield from render_search(search, features, plan)
     yield render_model(graph, plan, search)
 
 
@@ -295,9 +301,11 @@ def render_softmax(graph: QGraph) -> str:
     return c_struct("static const refold_softmax_table softmax = ", fields) + ";"
 
 
-def render_search(search: SearchPlan) -> Iterator[str]:
+def render_search(
+    search: SearchPlan, features: Features | None, plan: Plan
+) -> Iterator[str]:
     """What PACE may move, its memory, and what it compares features with."""
-    features = search.source
+    cut = search.cut
     if features:
         yield "\n".join(
             c_array("float", f"feature_{field}", getattr(features, field))
@@ -309,6 +317,9 @@ def render_search(search: SearchPlan) -> Iterator[str]:
         ("dimension", str(search.dimension)),
         ("window", str(search.window)),
         ("bank", str(search.bank)),
+        ("first", str(cut.first)),
+        ("kept", str(plan.offsets[cut.tensor] if cut.tensor else 0)),
+        ("kept_bytes", str(cut.kept_bytes)),
         ("features", str(len(features.mean) if features else 0)),
         *(
             (f"feature_{field}", f"feature_{field}" if features else "NULL")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-ABI: Final = 6
+ABI: Final = 7
 PROTOCOL: Final = 1
 SITE_MASK_BYTES: Final = 32
 INTERVAL_MAX: Final = 64

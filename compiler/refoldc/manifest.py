@@ -19,6 +19,7 @@ from refoldc.options import CompileOptions
 from refoldc.plan import Plan, logits_tensors
 from refoldc.ports import Ending
 from refoldc.ranking import Ranking
+from refoldc.search import SearchPlan
 from refoldc.serialise import graph_hash
 from refoldc.version import VERSION
 
@@ -148,6 +149,7 @@ class OptionsRecord(msgspec.Struct, frozen=True, kw_only=True):
     correct_bias: bool
     equalise: bool
     shape: tuple[str, ...] = ()
+    moved_sites: str = "first"
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +160,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         adapt: Adaptation that the firmware contains, as the option names it.
         shrinkage: a that suits the sites that adapt by default.
         ranking: Of the sites, where ``--sites auto:K`` asked for one.
+        search: Of PACE, where the firmware contains it.
     """
 
     schema: str
@@ -175,6 +178,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: Accuracy
     options: OptionsRecord
     notices: tuple[str, ...]
+    search: SearchPlan | None = None
 
     @property
     def output(self) -> OutputRecord:
@@ -183,7 +187,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return next(vectors, self.outputs[0])
 
 
-def make_manifest(
+def make_manifest(  # noqa: PLR0913 - a keyword a concern
     graph: QGraph,
     memory: Memory,
     options: CompileOptions,
@@ -192,6 +196,7 @@ def make_manifest(
     accuracy: Accuracy,
     layout: Plan,
     ranking: Ranking | None,
+    search: SearchPlan | None,
 ) -> Manifest:
     """Describe a compiled network.
 
@@ -203,6 +208,7 @@ def make_manifest(
         accuracy: Of the integer network on the calibration images.
         layout: Where its tensors lie.
         ranking: Of its sites, if they were ranked.
+        search: Of PACE, if the firmware contains it.
     """
     return Manifest(
         schema=SCHEMA,
@@ -231,6 +237,7 @@ def make_manifest(
         accuracy=accuracy,
         options=OptionsRecord(**asdict(options)),
         notices=graph.notices,
+        search=search,
     )
 
 

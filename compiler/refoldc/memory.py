@@ -7,7 +7,7 @@ them with what the runtime says.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from refoldc.errors import DoesNotFit
 from refoldc.input_spec import input_slots
@@ -25,7 +25,12 @@ from refoldc.ir import (
 )
 from refoldc.packing import packed_weights
 from refoldc.plan import ALIGNMENT, Plan, aligned
-from refoldc.search import SearchPlan, search_bytes, search_record_bytes
+from refoldc.search import (
+    SearchPlan,
+    search_bytes,
+    search_cuts,
+    search_record_bytes,
+)
 from refoldc.softmax import ENTRIES
 
 CONTEXT_BYTES = 336
@@ -33,7 +38,7 @@ TENSOR_SLACK = 64
 CONCAT_PART_BYTES = 16
 BYTES_A_CHANNEL, BYTES_A_WIDEST_CHANNEL, BYTES_A_SITE = 18, 28, 8
 RECORD_BYTES, RECORD_BYTES_A_CHANNEL = 60, 12
-LINK_SLOT_BYTES, LINK_RESULT_BYTES = 16, 16
+LINK_SLOT_BYTES, LINK_RESULT_BYTES = 16, 32
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,8 @@ class Memory:
         record_bytes: The adaptation state as it is saved.
         link_image_bytes: What the link holds for each image under way.
         adapt_items: What the adaptation state consists of.
+        spare_bytes: Of the arena, what a search saves that keeps less of an image
+            and runs more of the network.
     """
 
     arena_bytes: int
@@ -92,6 +99,7 @@ class Memory:
     record_bytes: int = 0
     link_image_bytes: int = 0
     adapt_items: Mapping[str, int] = field(default_factory=dict)
+    spare_bytes: int = 0
 
     def link_bytes(self, images: int) -> int:
         """REFOLD_LINK_BYTES for a window of ``images``; 0 without a link."""
@@ -123,6 +131,37 @@ def measure(graph: QGraph, plan: Plan, search: SearchPlan | None = None) -> Memo
         record_bytes=record_bytes(graph, search),
         link_image_bytes=link_image_bytes(graph),
         adapt_items=items,
+        spare_bytes=spare_bytes(graph, search),
+    )
+
+
+def fit_search(
+    graph: QGraph, plan: Plan, search: SearchPlan | None, limits: Limits | None
+) -> SearchPlan | None:
+    """The search whose candidates have least to run of those that a board holds.
+
+    Where it holds none, the one that needs least memory, for the message.
+
+    Args:
+        graph: The network.
+        plan: Of its activations.
+        search: Of PACE, if the firmware contains it.
+        limits: Of the board, if one was named.
+    """
+    if search is None or limits is None:
+        return search
+    ways = [replace(search, cut=cut) for cut in search_cuts(graph, search.sites)]
+    fitting = (way for way in ways if limits.holds(measure(graph, plan, way)))
+    return next(fitting, min(ways, key=lambda way: way.cut.kept_bytes))
+
+
+def spare_bytes(graph: QGraph, search: SearchPlan | None) -> int:
+    """What the window of a search takes beyond the least that it may keep."""
+    if search is None:
+        return 0
+    least = min(cut.kept_bytes for cut in search_cuts(graph, search.sites))
+    return aligned(search.window * search.cut.kept_bytes) - aligned(
+        search.window * least
     )
 
 
@@ -246,6 +285,11 @@ def listed(memory: Memory) -> str:
 
 def ram_remedy(memory: Memory, limits: Limits, lacking: int) -> str:
     """What would save the ``lacking`` bytes."""
+    if lacking <= memory.spare_bytes:
+        return (
+            "It fits where the search keeps less of each image: compile with --board "
+            f"{limits.board}"
+        )
     if lacking <= memory.adapt_state_bytes:
         return "It fits without adaptation: compile with --adapt none"
     board = another_board(memory, limits) or "a board with more memory"

@@ -33,6 +33,8 @@ class CompileOptions:
         sites: ``all``, ``auto:K`` or site numbers such as ``14+6+5``.
         adapt: Adaptation code in the firmware: ``none``, ``forge``, ``pace`` or
             ``forge+pace``.
+        moved_sites: That PACE moves: the ``first`` or the ``last`` ones until they
+            have 32 channels, or site numbers.
         calibration: ``minmax``, or ``percentile:P`` with 50 < P <= 100.
         targets: ``mix``: BatchNorm's moments unless calibration contradicts
             them; ``bn``: always BatchNorm's.
@@ -49,6 +51,7 @@ class CompileOptions:
     input: InputMode | None = None
     sites: str = "all"
     adapt: str = "forge"
+    moved_sites: str = "first"
     calibration: str = MINMAX
     targets: Literal["mix", "bn"] = "mix"
     correct_bias: bool = True
@@ -61,6 +64,7 @@ class CompileOptions:
         _one_of("adapt", self.adapt, ADAPT)
         _one_of("targets", self.targets, ("mix", "bn"))
         _check_sites(self.sites)
+        _check_moved_sites(self.moved_sites, self.adapt)
         _check_normalisation(self.mean, self.std)
         if self.equalise and self.percentile is not None:
             raise BadOptions(
@@ -141,6 +145,19 @@ def _check_sites(sites: str) -> None:
         raise BadOptions(
             f"sites is '{sites}', expected 'all', 'auto:K', or site numbers such as "
             "14+6+5 (refold inspect lists them)"
+        )
+
+
+def _check_moved_sites(moved_sites: str, adapt: str) -> None:
+    if not re.fullmatch(r"first|last|\d+(\+\d+)*", moved_sites):
+        raise BadOptions(
+            f"moved_sites is '{moved_sites}', expected 'first', 'last', or site "
+            "numbers such as 14+6+5 (refold inspect lists them)"
+        )
+    if moved_sites != "first" and "pace" not in adapt:
+        raise BadOptions(
+            f"moved_sites is '{moved_sites}', and adapt is '{adapt}', which moves no "
+            "site: compile with adapt 'pace' or 'forge+pace'"
         )
 
 

@@ -31,7 +31,7 @@ from refoldc.ir import Graph, QGraph
 from refoldc.loading import load_onnx
 from refoldc.manifest import make_manifest
 from refoldc.measure_gate import IMAGES, measure_gate
-from refoldc.memory import Limits, check_fits, measure
+from refoldc.memory import Limits, check_fits, fit_search, measure
 from refoldc.options import CompileOptions
 from refoldc.plan import plan
 from refoldc.qdq_export import qdq_model
@@ -111,7 +111,8 @@ def compile_model(  # noqa: PLR0913 - a keyword a concern
     graph = measure_gate(replace(graph, notices=notices), received)
     enter("plan")
     layout = plan(graph)
-    search = plan_search(graph, options.adapt)
+    search = plan_search(graph, options.adapt, options.moved_sites)
+    search = fit_search(graph, layout, search, limits)
     memory = measure(graph, layout, search)
     if limits is not None:
         check_fits(layout, memory, limits)
@@ -130,12 +131,14 @@ def compile_model(  # noqa: PLR0913 - a keyword a concern
             accuracy=accuracy,
             layout=layout,
             ranking=ranking,
+            search=search,
         ),
         graph=graph,
         sources=emit_model(
             graph,
             layout,
             memory,
+            search,
             measure_features(graph, search, received),
             stamp=stamp,
         ),

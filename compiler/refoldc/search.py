@@ -6,7 +6,7 @@ the runtime says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refoldc.cut import Cut, find_cuts
 from refoldc.errors import BadOptions
-from refoldc.input_spec import input_slots
 from refoldc.ir import F32, QDense, QGraph
 from refoldc.reference import Reference
+from refoldc.sites import parse_sites
 
 MOVED_CHANNELS = 32
-"""Sites move from the first on until they have so many channels: early ones
-repair a shifted input; docs/pace.md says what else was tried."""
+"""Sites move from the first on, or from the last back, until they have so many
+channels: early ones repair a shifted input; docs/pace.md says what else was tried."""
 DIMENSION, WINDOW, BANK = 32, 16, 8
 FULL_DIMENSION = 64
 """Up to so many dimensions CMA-ES keeps a full covariance."""
@@ -43,9 +44,9 @@ class Features:
     weight: F32
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class SearchPlan:
-    """``refold_pace_plan``.
+    """``refold_pace_plan`` but for :class:`Features`; the manifest has it, too.
 
     Attributes:
         sites: Numbers of the sites that move.
@@ -56,7 +57,7 @@ class SearchPlan:
         beside_forge: The firmware contains FORGE, too.
         features: Values that the last layer reads; 0 where it is no dense one, or
             too wide.
-        source: Those values on clean images, once measured.
+        cut: Where its candidates begin.
     """
 
     sites: tuple[int, ...]
@@ -66,18 +67,25 @@ class SearchPlan:
     bank: int
     beside_forge: bool
     features: int
-    source: Features | None = None
+    cut: Cut
 
 
-def plan_search(graph: QGraph, adapt: str) -> SearchPlan | None:
+def plan_search(
+    graph: QGraph, adapt: str, moved_sites: str = "first"
+) -> SearchPlan | None:
     """Choose what moves; None where the firmware contains no PACE.
+
+    Candidates begin where that leaves least to run, whatever memory it takes:
+    ``memory.fit_search`` chooses another point where there is not enough.
 
     Args:
         graph: The integer network.
         adapt: The compile option.
+        moved_sites: The compile option.
 
     Raises:
-        BadOptions: The network's output is no vector of classes.
+        BadOptions: The network's output is no vector of classes, or it has no such
+            site.
     """
     if "pace" not in adapt or not graph.sites:
         return None
@@ -88,18 +96,39 @@ def plan_search(graph: QGraph, adapt: str) -> SearchPlan | None:
             f"{' x '.join(map(str, shape))}: PACE judges by the entropy of classes; "
             "compile with adapt 'forge'"
         )
-    totals = list(accumulate(len(site.mean) for site in graph.sites))
-    count = 1 + sum(total <= MOVED_CHANNELS for total in totals[1:])
-    channels = totals[count - 1]
+    sites = choose_moved(graph, moved_sites)
+    channels = sum(len(graph.sites[number].mean) for number in sites)
     return SearchPlan(
-        sites=tuple(range(count)),
+        sites=sites,
         channels=channels,
         dimension=min(DIMENSION, 2 * channels),
         window=WINDOW,
         bank=BANK,
         beside_forge="forge" in adapt,
         features=count_features(graph),
+        cut=search_cuts(graph, sites)[0],
     )
+
+
+def choose_moved(graph: QGraph, moved_sites: str) -> tuple[int, ...]:
+    """Numbers of the sites that ``first``, ``last`` or a list such as 3+4 names.
+
+    Raises:
+        BadOptions: A site does not exist.
+    """
+    count = len(graph.sites)
+    if moved_sites not in ("first", "last"):
+        return tuple(sorted(parse_sites(moved_sites, count, option="moved_sites")))
+    order = range(count) if moved_sites == "first" else range(count)[::-1]
+    totals = accumulate(len(graph.sites[number].mean) for number in order)
+    fitting = sum(total <= MOVED_CHANNELS for total in totals)
+    return tuple(sorted(order[: max(fitting, 1)]))
+
+
+def search_cuts(graph: QGraph, sites: tuple[int, ...]) -> tuple[Cut, ...]:
+    """Where the candidates that move ``sites`` may begin, the best first."""
+    numbers = {layer.name: number for number, layer in enumerate(graph.layers)}
+    return find_cuts(graph, before=numbers[graph.sites[sites[0]].layer])
 
 
 def count_features(graph: QGraph) -> int:
@@ -111,20 +140,19 @@ def count_features(graph: QGraph) -> int:
 
 def measure_features(
     graph: QGraph, search: SearchPlan | None, images: NDArray[Any]
-) -> SearchPlan | None:
-    """Enter what the last layer reads of clean images, as the device receives them."""
+) -> Features | None:
+    """What the last layer reads of clean images, as the device receives them."""
     if search is None or search.features == 0:
-        return search
+        return None
     source = graph.layers[-1].inputs[0]
     reference = Reference(graph)
     read = np.stack([reference.tensors(image)[source].reshape(-1) for image in images])
     weight = np.full(read.shape[1], graph.quants[source].scale, np.float32)
-    found = Features(
+    return Features(
         mean=read.mean(axis=0).astype(np.float32),
         variance=read.var(axis=0).astype(np.float32),
         weight=weight,
     )
-    return replace(search, source=found)
 
 
 def search_bytes(graph: QGraph, plan: SearchPlan) -> dict[str, int]:
@@ -134,7 +162,7 @@ def search_bytes(graph: QGraph, plan: SearchPlan) -> dict[str, int]:
     watched = len(graph.sites[plan.sites[0]].mean)
     theta = 1 << (2 * plan.channels - 1).bit_length()
     return {
-        "search_window_bytes": plan.window * input_slots(graph)[-1].end,
+        "search_window_bytes": plan.window * plan.cut.kept_bytes,
         "search_distribution_bytes": 4 * (9 * d + 2 * factor),
         "search_bank_bytes": 4 * plan.bank * d,
         "search_other_bytes": HEAD_BYTES

@@ -173,8 +173,8 @@ def select_sites(sites: tuple[Site, ...], choice: str) -> tuple[Site, ...]:
     return tuple(replace(s, default_on=i in chosen) for i, s in enumerate(sites))
 
 
-def parse_sites(choice: str, count: int) -> frozenset[int]:
-    """Site indices of ``14+6+5``.
+def parse_sites(choice: str, count: int, *, option: str = "sites") -> frozenset[int]:
+    """Site indices of ``14+6+5``, given as ``option``.
 
     Raises:
         BadOptions: An index is out of range.
@@ -182,7 +182,7 @@ def parse_sites(choice: str, count: int) -> frozenset[int]:
     chosen = frozenset(map(int, choice.split("+")))
     if max(chosen) >= count:
         raise BadOptions(
-            f"sites is '{choice}': site {max(chosen)} does not exist, the model has "
+            f"{option} is '{choice}': site {max(chosen)} does not exist, the model has "
             f"{count} sites, numbered from 0 (refold inspect lists them)"
         )
     return chosen

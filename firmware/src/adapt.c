@@ -367,13 +367,19 @@ void refold_adapt_features(refold_ctx *ctx)
         refold_pace_features(ctx, refold_last_input(ctx));
 }
 
+void refold_adapt_take(refold_ctx *ctx, const void *kept)
+{
+    if (has_pace(ctx))
+        refold_pace_take(ctx->pace, kept);
+}
+
 /* While the gate is closed there is nothing to search for. */
-void refold_adapt_keep(refold_ctx *ctx, const void *input, const int32_t *logits)
+void refold_adapt_keep(refold_ctx *ctx, const int32_t *logits)
 {
     if (!has_pace(ctx))
         return;
     if (recalibrates(ctx))
-        refold_pace_keep(ctx->pace, input, logits);
+        refold_pace_keep(ctx->pace, logits);
     else
         refold_pace_empty(ctx->pace);
 }

@@ -76,8 +76,11 @@ void refold_adapt_end(refold_ctx *ctx);
 /* Before the last layer. */
 void refold_adapt_features(refold_ctx *ctx);
 
+/* Before the layers in which candidates differ: `kept` is what those read. */
+void refold_adapt_take(refold_ctx *ctx, const void *kept);
+
 /* After the logits are known. */
-void refold_adapt_keep(refold_ctx *ctx, const void *input, const int32_t *logits);
+void refold_adapt_keep(refold_ctx *ctx, const int32_t *logits);
 
 /* Recompute the tables of the sites that PACE moves. */
 void refold_adapt_move(refold_ctx *ctx);
@@ -88,8 +91,8 @@ void refold_adapt_retable(refold_ctx *ctx);
 /* Run a site's layer under the table in force, and absorb its statistics. */
 void refold_adapt_run(refold_ctx *ctx, int site, refold_kernel run, refold_call *call);
 
-/* Run an image under the tables in force; nothing is absorbed. */
-void refold_rehearse(refold_ctx *ctx, const void *input, int32_t *logits);
+/* Run what was taken of an image under the tables in force; nothing is absorbed. */
+void refold_rehearse(refold_ctx *ctx, const void *kept, int32_t *logits);
 
 /* What the last layer reads of the image that runs, to be changed. */
 int8_t *refold_last_input(const refold_ctx *ctx);

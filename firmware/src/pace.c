@@ -44,7 +44,7 @@ static size_t array_bytes(const refold_model *model)
 
     return 2 * sizeof(int64_t) * (watched + plan->features) + sizeof(float) * floats +
            (3 * sizeof(float) + sizeof(uint16_t)) * model->output_count +
-           (size_t)plan->window * model->input_bytes;
+           (size_t)plan->window * plan->kept_bytes;
 }
 
 size_t refold_pace_bytes(const refold_model *model)
@@ -224,17 +224,30 @@ void refold_pace_watch(refold_pace *pace, const refold_moments *moments,
 void refold_pace_report(refold_pace *pace, refold_report *report)
 {
     report->forward_passes = (uint16_t)(report->forward_passes + pace->passes);
+    report->search_us = pace->search_us;
     report->adapt_us += pace->search_us;
     report->adapted = !pace->paused;
     pace->passes = 0;
     pace->search_us = 0;
 }
 
-void refold_pace_keep(refold_pace *pace, const void *image, const int32_t *logits)
+static uint8_t *image_at(const refold_pace *pace, uint32_t index)
 {
-    size_t bytes = pace->space.model->input_bytes;
+    return pace->images + (size_t)index * pace->space.model->pace->kept_bytes;
+}
 
-    memcpy(pace->images + pace->kept * bytes, image, bytes);
+void refold_pace_take(refold_pace *pace, const void *kept)
+{
+    pace->taken = pace->kept;
+    memcpy(image_at(pace, pace->taken), kept, pace->space.model->pace->kept_bytes);
+}
+
+/* The window may have been emptied while the image ran. */
+void refold_pace_keep(refold_pace *pace, const int32_t *logits)
+{
+    if (pace->taken != pace->kept)
+        memcpy(image_at(pace, pace->kept), image_at(pace, pace->taken),
+               pace->space.model->pace->kept_bytes);
     pace->kept++;
     refold_confidence_expect(&pace->confidence, logits);
 }
@@ -284,14 +297,13 @@ static float loss(const refold_pace *pace, float lambda)
 static float judge(refold_ctx *ctx, const float *v, float *parts)
 {
     refold_pace *pace = ctx->pace;
-    size_t bytes = ctx->model->input_bytes;
 
     refold_space_go(&pace->space, v);
     refold_adapt_move(ctx);
     refold_confidence_clear(&pace->confidence);
     refold_window_clear(&pace->features);
     for (uint32_t i = 0; i < pace->kept; i++) {
-        refold_rehearse(ctx, pace->images + i * bytes, pace->logits);
+        refold_rehearse(ctx, image_at(pace, i), pace->logits);
         refold_confidence_add(&pace->confidence, pace->logits);
         if (parts != NULL)
             parts[i] = refold_confidence_part(&pace->confidence);

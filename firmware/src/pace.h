@@ -43,8 +43,9 @@ typedef struct refold_pace {
     float *floor;              /* [watched channels] least variance */
     float *point;              /* [d] a candidate */
     int32_t *logits;           /* [output_count] of a rehearsal */
-    uint8_t *images;           /* [window][input_bytes] */
+    uint8_t *images;           /* [window][plan->kept_bytes] */
     uint8_t kept;              /* images of the window so far */
+    uint8_t taken;             /* where the image under way was put */
     bool paused;               /* the search has ended in this domain */
     bool choosing;             /* the bank is asked before the search begins */
     uint16_t generations;      /* of this domain */
@@ -96,8 +97,11 @@ void refold_pace_report(refold_pace *pace, refold_report *report);
  */
 void refold_pace_features(refold_ctx *ctx, int8_t *features);
 
-/* Keeps the image that has run. */
-void refold_pace_keep(refold_pace *pace, const void *image, const int32_t *logits);
+/* Takes, while an image runs, what candidates run of it: plan->kept_bytes. */
+void refold_pace_take(refold_pace *pace, const void *kept);
+
+/* Keeps what was taken of the image that has run. */
+void refold_pace_keep(refold_pace *pace, const int32_t *logits);
 
 /* Searches if the window is full, and puts the mean in force. */
 void refold_pace_search(refold_ctx *ctx);

@@ -127,37 +127,59 @@ int8_t *refold_last_input(const refold_ctx *ctx)
     return tensor_at(ctx, model->layers[model->layer_count - 1].in[0]);
 }
 
-static void run_network(refold_ctx *ctx, const void *input, int32_t *logits)
+/* The layers from `first` to before `end`. */
+static void run_layers(refold_ctx *ctx, uint16_t first, uint16_t end)
 {
-    load_input(ctx, input);
-    for (uint16_t i = 0; i < ctx->model->layer_count; i++) {
+    for (uint16_t i = first; i < end; i++) {
         if (i + 1 == ctx->model->layer_count)
             refold_adapt_features(ctx);
         run_layer(ctx, &ctx->model->layers[i]);
         if (ctx->trace && !ctx->rehearsing)
             trace_layer(ctx, i);
     }
+}
+
+static void run_to_end(refold_ctx *ctx, uint16_t first, int32_t *logits)
+{
+    run_layers(ctx, first, ctx->model->layer_count);
     for (int i = 0; i < ctx->model->output_tensors; i++)
         logits = copy_output(ctx, &ctx->model->outputs[i], logits);
 }
 
-void refold_rehearse(refold_ctx *ctx, const void *input, int32_t *logits)
+/* The image's way to the layers in which candidates differ, and what those read. */
+static uint16_t run_shared(refold_ctx *ctx, const void *input)
 {
+    const refold_pace_plan *plan = ctx->model->pace;
+    uint16_t first = plan != NULL ? plan->first : 0;
+
+    load_input(ctx, input);
+    run_layers(ctx, 0, first);
+    refold_adapt_take(ctx, first > 0 ? ctx->activations + plan->kept : input);
+    return first;
+}
+
+void refold_rehearse(refold_ctx *ctx, const void *kept, int32_t *logits)
+{
+    const refold_pace_plan *plan = ctx->model->pace;
+
+    if (plan->first > 0)
+        memcpy(ctx->activations + plan->kept, kept, plan->kept_bytes);
+    else
+        load_input(ctx, kept);
     ctx->rehearsing = true;
-    run_network(ctx, input, logits);
+    run_to_end(ctx, plan->first, logits);
     ctx->rehearsing = false;
 }
 
 refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
 {
-    uint32_t start = refold_now(ctx);
-
-    refold_signal(ctx, REFOLD_TRIGGER_INFER, true);
     refold_adapt_search(ctx);
+    uint32_t start = refold_now(ctx);
+    refold_signal(ctx, REFOLD_TRIGGER_INFER, true);
     refold_adapt_begin(ctx);
-    run_network(ctx, input, logits);
+    run_to_end(ctx, run_shared(ctx, input), logits);
     refold_adapt_end(ctx);
-    refold_adapt_keep(ctx, input, logits);
+    refold_adapt_keep(ctx, logits);
     ctx->report.infer_us = refold_now(ctx) - start;
     refold_signal(ctx, REFOLD_TRIGGER_INFER, false);
     return REFOLD_OK;

@@ -57,6 +57,8 @@ _OF_STREAM: Mapping[str, Callable[[Stream], Number]] = {
     "adapt_p95_us": lambda s: s.adapt_us.p95,
     "adapt_max_us": lambda s: s.adapt_us.max,
     "forward_passes": lambda s: s.forward_passes,
+    "full_passes": lambda s: s.full_passes,
+    "passes_per_image": lambda s: s.forward_passes / max(s.images, 1),
     "adapted_images": lambda s: s.adapted_images,
     "mean_shift_score": lambda s: s.mean_shift_score,
     "gate": lambda s: s.gate,

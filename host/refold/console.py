@@ -19,6 +19,7 @@ from rich.table import Table
 
 from refold import score
 from refold.corrupt import CORRUPTIONS
+from refold.cost import TITLES, run_cost
 from refold.power.recorder import Energy
 from refold.profile import profile_lines
 from refold.result import BaselineRecord, Profile, Result, Run
@@ -199,6 +200,18 @@ def _energy(energy: Energy | None) -> str:
     return "" if energy is None else f"{energy.image_mj:.3g} ({energy.adapt_mj:.3g})"
 
 
+def spending_table(result: Result) -> Table:
+    """Return where the time of a mean image went, and its forward passes."""
+    table = Table(title="a mean image: the device's time, and forward passes")
+    table.add_column("mode", no_wrap=True)
+    for title in TITLES:
+        table.add_column(title, justify="right")
+    for run in result.runs:
+        if cost := run_cost(run):
+            table.add_row(_stacked(run.adapt), *cost.cells)
+    return table
+
+
 def _slowest(times_us: Iterable[int]) -> str:
     return f"{max(times_us, default=0) / 1000:.3f}"
 
@@ -222,6 +235,9 @@ def show_result(result: Result) -> None:
         for table in accuracy_tables(result, OUT.width):
             OUT.print(table)
         OUT.print(cost_table(result))
+        spending = spending_table(result)
+        if spending.row_count:
+            OUT.print(spending)
     for profile in result.profile:
         _show_profile(profile)
     for reason in result.reasons:

@@ -94,7 +94,7 @@ def build_images(artefact: Path, board: Board) -> FlashImages:
         UserError: There is no tool, or it fails.
     """
     compiled = load_artefact(artefact)
-    placement = place(compiled.qgraph, board, adapt=compiled.manifest.adapt)
+    placement = place(compiled.qgraph, board, search=compiled.manifest.search)
     tool = find_tool()
     project = prepare(artefact, board, placement, tool.kind)
     made = _up_to_date(project)

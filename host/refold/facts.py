@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-ABI: Final = 6
+ABI: Final = 7
 PROTOCOL: Final = 1
 SITE_MASK_BYTES: Final = 32
 INTERVAL_MAX: Final = 64
@@ -181,8 +181,8 @@ FRAMES: Final = {
         ("status",), None, None,
     ),
     "result": FrameLayout(
-        "result", 0x83, "<IIIIfBBHI",
-        ("stream", "index", "infer_us", "adapt_us", "shift_score", "adapted", "gate", "forward_passes", "offset"), "logits", "i32[]",
+        "result", 0x83, "<IIIIIfBBHI",
+        ("stream", "index", "infer_us", "adapt_us", "search_us", "shift_score", "adapted", "gate", "forward_passes", "offset"), "logits", "i32[]",
     ),
     "need": FrameLayout(
         "need", 0x84, "<III",

@@ -53,7 +53,8 @@ def _facts(result: Result) -> Iterator[tuple[str, str]]:
 
 def _properties(stream: Stream) -> Iterator[tuple[str, str]]:
     """The numbers of one stream, named as in result.json."""
-    for field in ("severity", "images", "correct", "frames_resent", "adapted_images"):
+    counts = ("severity", "images", "correct", "frames_resent", "adapted_images")
+    for field in (*counts, "forward_passes"):
         yield field, str(getattr(stream, field))
     yield "accuracy", f"{stream.accuracy:g}"
     for name in ("latency_us", "adapt_us"):

@@ -140,7 +140,7 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
         memory=Memory(
             arena_bytes=manifest.memory.arena_bytes,
             weights_bytes=constants_bytes(
-                job.artefact.qgraph, job.board, adapt=manifest.adapt
+                job.artefact.qgraph, job.board, search=manifest.search
             ),
             adapt_state_bytes=manifest.memory.adapt_state_bytes,
             code_bytes=built.code_bytes or 0,
@@ -170,6 +170,8 @@ def _compose(job: Job, built: Build, ledger: Ledger) -> Result:
 
 def _run_record(job: Job, ledger: Ledger, mode: Mode) -> Run:
     entries = [entry for entry in ledger.entries if entry.step.mode is mode]
+    manifest = job.artefact.manifest
+    part = manifest.search.cut.macs / manifest.model.macs if manifest.search else 1.0
     streams = [
         score.score_stream(
             entry.step.key,
@@ -178,6 +180,7 @@ def _run_record(job: Job, ledger: Ledger, mode: Mode) -> Run:
             parity_mismatches=entry.mismatches,
             scored=slice(job.output.first, job.output.first + job.output.count),
             energy=entry.energy,
+            candidate_part=part,
         )
         for entry in entries
     ]

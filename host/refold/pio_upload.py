@@ -84,8 +84,9 @@ def _build_hash(artefact: Path, board: Board) -> str:
     """What firmware reports that PlatformIO builds now."""
     if board.toolchain.kind == "esp_idf":
         compiled = load_artefact(artefact)
-        adapt = compiled.manifest.adapt
-        placed = placement.place(compiled.qgraph, board, adapt=adapt)
+        placed = placement.place(
+            compiled.qgraph, board, search=compiled.manifest.search
+        )
         return prepare(artefact, board, placed, "platformio").build_hash
     return make_recipe(artefact, board).build_hash
 

@@ -15,7 +15,7 @@ from refoldc.cost import layer_macs
 from refoldc.ir import QGraph
 from refoldc.memory import Limits, Memory, check_fits, measure, packed_bytes
 from refoldc.plan import plan
-from refoldc.search import plan_search
+from refoldc.search import SearchPlan
 
 from refold.boards import Board, list_boards
 
@@ -79,25 +79,27 @@ def free_sram(board: Board) -> int | None:
     return memory.sram_bytes - memory.system_sram_bytes
 
 
-def constants_bytes(graph: QGraph, board: Board, *, adapt: str) -> int:
+def constants_bytes(graph: QGraph, board: Board, *, search: SearchPlan | None) -> int:
     """Weights and tables in the board's builds."""
-    memory = measure(graph, plan(graph), plan_search(graph, adapt))
+    memory = measure(graph, plan(graph), search)
     return memory.constants(packed=board.chip in SIMD_CHIPS)
 
 
-def place(graph: QGraph, board: Board, *, adapt: str = "forge") -> Placement:
+def place(
+    graph: QGraph, board: Board, *, search: SearchPlan | None = None
+) -> Placement:
     """Place a model.
 
     Args:
         graph: The integer network.
         board: To hold it.
-        adapt: Adaptation that the firmware contains, as the manifest names it.
+        search: Of PACE, where the firmware contains it.
 
     Raises:
         DoesNotFit: The board cannot hold it; the message has the numbers.
     """
     layout = plan(graph)
-    memory = measure(graph, layout, plan_search(graph, adapt))
+    memory = measure(graph, layout, search)
     check_fits(layout, memory, board_limits(board))
     free = free_sram(board) or 0
     window, arena, link = next(_choices(memory, board, free))

@@ -9,6 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from refold import plots, score
+from refold.cost import TITLES, run_cost
 from refold.plots import Series, Style
 from refold.result import BaselineRecord, Comparison, Result, Run, write_text
 
@@ -69,6 +70,8 @@ def render_report(results: Sequence[tuple[str, Result]]) -> str:
             gates=[_gate(name, r.baseline) for name, r in results if r.baseline],
             summary=summary,
             energy=any(row.energy for row in summary),
+            spent=TITLES,
+            spending=[(item, c) for item in series if (c := run_cost(item.run))],
             corruptions=[_accuracies(name, series) for name in names],
             series=series,
             figures=_figures(results, series, names) if names else [],

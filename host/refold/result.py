@@ -34,10 +34,29 @@ class Percentiles(msgspec.Struct, frozen=True):
     max: int
 
 
+class Split(msgspec.Struct, frozen=True):
+    """Where the device's time went, of a mean image: parts of one sum.
+
+    Attributes:
+        network: Layers, and the sums that they take of their accumulators.
+        update: FORGE's, from sums to tables.
+        search: PACE's, between images.
+    """
+
+    network: float
+    update: float
+    search: float
+
+
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
     """One corruption streamed under one mode.
 
     Attributes:
+        latency_us: Of the network and of FORGE's update; a search comes between images.
+        adapt_us: Of FORGE's update, and of the search before the image.
+        forward_passes: One an image, and one for each image that a candidate ran.
+        full_passes: Those of candidates weighed by the part of the network, in
+            multiply-accumulate operations, that they run.
         parity_mismatches: Images whose device output differs from the host
             model in any bit; null where it was not checked.
         gate: Fraction of images with the gate open, null without a gate.
@@ -70,6 +89,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     latency_quantiles_us: tuple[int, ...] = ()
     mean_shift_score: float = 0.0
     adapt_energy_mj: float | None = None
+    full_passes: float | None = None
+    split_us: Split | None = None
 
     @property
     def corrupted(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from refold.device import Reply
 from refold.power.recorder import Energy
-from refold.result import Percentiles, Run, Stream
+from refold.result import Percentiles, Run, Split, Stream
 
 BLOCKS = 20
 """Parts into which accuracy along a stream is divided."""
@@ -56,6 +56,7 @@ def score_stream(
     parity_mismatches: int | None,
     scored: slice = ALL,
     energy: Energy | None = None,
+    candidate_part: float = 1.0,
 ) -> Stream:
     """Score one stream.
 
@@ -66,12 +67,14 @@ def score_stream(
         parity_mismatches: Images found to differ from the host model, or None.
         scored: See :func:`top1`.
         energy: Of a mean image; None where it was not measured.
+        candidate_part: Of the network, that a candidate of a search runs.
     """
     corruption, severity, round_, repeat, segment = key
     right = top1(replies, scored) == labels[: len(replies)]
     block = max(1, -(-len(labels) // BLOCKS))
     latencies = [r.infer_us for r in replies]
     gates = [r.gate for r in replies if r.gate is not None]
+    passes = sum(r.forward_passes for r in replies)
     return Stream(
         corruption=corruption,
         severity=severity,
@@ -82,7 +85,7 @@ def score_stream(
         frames_resent=sum(r.resent for r in replies),
         latency_us=percentiles(latencies),
         adapt_us=percentiles([r.adapt_us for r in replies]),
-        forward_passes=sum(r.forward_passes for r in replies),
+        forward_passes=passes,
         adapted_images=sum(bool(r.adapted) for r in replies),
         gate=fmean(gates) if gates else None,
         energy_mj=energy.image_mj if energy else None,
@@ -99,7 +102,18 @@ def score_stream(
         mean_shift_score=fmean(float(r.shift_score) for r in replies)
         if replies
         else 0.0,
+        full_passes=len(replies) + candidate_part * (passes - len(replies)),
+        split_us=time_split(replies),
     )
+
+
+def time_split(replies: Sequence[Reply]) -> Split:
+    """Return where the time of a mean image went; zeros where there is none."""
+    if not replies:
+        return Split(0.0, 0.0, 0.0)
+    search = fmean(r.search_us for r in replies)
+    update = fmean(r.adapt_us for r in replies) - search
+    return Split(fmean(r.infer_us for r in replies) - update, update, search)
 
 
 def score_run(adapt: str, streams: Sequence[Stream], *, seconds: float) -> Run:

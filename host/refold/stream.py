@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,12 +36,14 @@ class Reply(NamedTuple):
     Attributes:
         index: Number of the image within its stream, from 0.
         logits: int32 [outputs], read-only.
-        infer_us: The whole inference, adaptation included.
-        adapt_us: Statistics to tables.
+        infer_us: The network, and statistics to tables; no search.
+        adapt_us: Statistics to tables, and the search before the image.
+        search_us: Of that, the search.
         shift_score: Mean KL divergence of running from clean statistics.
         adapted: Statistics were absorbed.
         gate: Open; None without a gate.
-        forward_passes: Through the network.
+        forward_passes: Through the network: its own, and one for each image that a
+            candidate of the search before it ran.
         resent: Frames sent again for it, requests for its result included.
     """
 
@@ -49,6 +51,7 @@ class Reply(NamedTuple):
     logits: NDArray[np.int32]
     infer_us: int
     adapt_us: int
+    search_us: int
     shift_score: np.float32
     adapted: bool
     gate: bool | None
@@ -265,34 +268,27 @@ class Stream:
         if 4 * offset == len(flight.logits):
             flight.logits += frame.rest
         if len(flight.logits) >= self._logit_bytes:
-            flight.reply = self._reply(flight, *facts)
+            flight.reply = self._reply(flight, facts)
             self._recover_before(index)
 
-    def _reply(
-        self,
-        flight: _Flight,
-        infer_us: int,
-        adapt_us: int,
-        shift_score: float,
-        adapted: int,
-        gate: int,
-        forward_passes: int,
-    ) -> Reply:
+    def _reply(self, flight: _Flight, facts: Sequence[Any]) -> Reply:
         if len(flight.logits) > self._logit_bytes:
             raise InfraError(
                 f"port {self._link.url}: image {flight.index} was answered with "
                 f"{len(flight.logits) // 4} logits, but the firmware announced "
                 f"{self._logit_bytes // 4}; build and flash it again"
             )
+        infer_us, adapt_us, search_us, shift_score, adapted, gate, passes = facts
         return Reply(
             flight.index,
             np.frombuffer(bytes(flight.logits), "<i4"),
             infer_us,
             adapt_us,
+            search_us,
             np.float32(shift_score),
             adapted != 0,
             None if gate == GATE_NONE else gate != 0,
-            forward_passes,
+            passes,
             flight.resent,
         )
 

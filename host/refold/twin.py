@@ -53,6 +53,7 @@ class NativeReport(c.Structure):
     _fields_ = (
         ("shift_score", c.c_float),
         ("adapt_us", c.c_uint32),
+        ("search_us", c.c_uint32),
         ("infer_us", c.c_uint32),
         ("forward_passes", c.c_uint16),
         ("adapted", c.c_uint8),

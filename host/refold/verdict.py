@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from refoldc.accuracy import LOSSY_DB, Accuracy, LayerAccuracy
-from refoldc.manifest import OptionsRecord
+from refoldc.manifest import Manifest, OptionsRecord
 from refoldc.options import MINMAX
 
 from refold.columns import Column
@@ -73,6 +73,22 @@ def advise(accuracy: Accuracy, options: OptionsRecord) -> Iterator[str]:
             "real images like those of the device, 256 or more, normalised as in "
             "training (--mean, --std)"
         )
+
+
+def search_line(manifest: Manifest) -> str | None:
+    """Say what PACE moves and what a candidate costs; None in a model without."""
+    search = manifest.search
+    if search is None:
+        return None
+    sites = "+".join(map(str, search.sites))
+    head = f"search: moves sites {sites} with {search.channels} channels; candidates "
+    if search.cut.tensor is None:
+        return f"{head}run the whole network"
+    return (
+        f"{head}run from layer {manifest.layers[search.cut.first].name} on: "
+        f"{100 * search.cut.macs / manifest.model.macs:.1f} % of the network's MACs; "
+        f"{search.cut.kept_bytes:,} bytes of an image are kept"
+    )
 
 
 def layer_columns(layers: tuple[LayerAccuracy, ...]) -> list[Column]:

@@ -15,6 +15,7 @@ from refoldc.ir import (
     BnShape,
     Bounds,
     Clamp,
+    Concat,
     Conv,
     Dense,
     Graph,
@@ -116,6 +117,13 @@ class GraphBuilder:
     def add(self, a: str, b: str, bounds: Bounds = LINEAR) -> str:
         """An element-wise sum."""
         return self._append(Add(**self._identity(a, b), bounds=bounds), self.shapes[a])
+
+    def concat(self, *parts: str) -> str:
+        """Tensors one behind the other along the channels."""
+        high, wide, _ = self.shapes[parts[0]]
+        depth = sum(self.shapes[part][2] for part in parts)
+        node = Concat(**self._identity(*parts), axis=2)
+        return self._append(node, (high, wide, depth))
 
     def pool(
         self,

@@ -64,6 +64,7 @@ refold_status refold_infer(refold_ctx *ctx, const void *input, int32_t *logits)
     ctx->report.shift_score = 0.25f;
     ctx->report.infer_us = 500;
     ctx->report.adapt_us = 20;
+    ctx->report.search_us = 7;
     ctx->report.forward_passes = 1;
     ctx->report.adapted = ctx->config.method != REFOLD_METHOD_OFF;
     ctx->report.gate = REFOLD_GATE_NONE;

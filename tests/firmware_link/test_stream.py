@@ -56,6 +56,7 @@ def test_a_result_has_every_field(library: ctypes.CDLL) -> None:
         "index": 0,
         "infer_us": 500,
         "adapt_us": 20,
+        "search_us": 7,
         "shift_score": 0.25,
         "adapted": 1,
         "gate": Gate.NONE,

@@ -193,9 +193,10 @@ def test_a_reply_has_the_devices_numbers() -> None:
     with device(VirtualDevice()) as board:
         board.begin(OFF)
         (reply,) = board.run(pictures(1))
-    assert (500, 20, True, None, 1, 0) == (
+    assert (500, 20, 7, True, None, 1, 0) == (
         reply.infer_us,
         reply.adapt_us,
+        reply.search_us,
         reply.adapted,
         reply.gate,
         reply.forward_passes,

@@ -287,7 +287,7 @@ class RunningBoard:
             if index == self._lose_at:
                 self._unplug()
             zeros = np.zeros(4, np.int32)
-            yield Reply(index, zeros, 9, 1, np.float32(0), False, None, 1, 0)
+            yield Reply(index, zeros, 9, 1, 0, np.float32(0), False, None, 1, 0)
 
     def confirm(self) -> None:
         """It never restarts."""

@@ -178,7 +178,7 @@ def test_the_codec_is_fast() -> None:
         encode("input", 1, 2, 3, 0, rest=image[:2048])
         encode("input", 1, 2, 3, 2048, rest=image[2048:])
 
-    result = encode("result", 1, 2, 3, 4, 5, 0.5, 1, 255, 1, 0, rest=bytes(40))
+    result = encode("result", 1, 2, 3, 4, 5, 0, 0.5, 1, 255, 1, 0, rest=bytes(40))
     decoder = Decoder(lambda _: None)
     assert min(timeit.repeat(encode_image, number=50, repeat=20)) / 50 < 60e-6
     assert (

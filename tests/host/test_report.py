@@ -13,16 +13,17 @@ import junitparser
 import pytest
 from msgspec import structs
 from rich.console import Console
-from sample_results import make_result, make_run, make_stream, two_modes
+from sample_results import IMAGES, make_result, make_run, make_stream, two_modes
 
 from refold import plots
 from refold.baseline import Baseline, Tolerances, compare
-from refold.console import accuracy_tables, cost_table
+from refold.console import accuracy_tables, cost_table, spending_table
 from refold.corrupt import CORRUPTIONS
+from refold.cost import TITLES
 from refold.junit import render_junit
 from refold.plots import Series
 from refold.report import render_report, write_report
-from refold.result import Result, load_result, write_result
+from refold.result import Result, Split, load_result, write_result
 from refold.score import score_run
 
 VOID = {"meta", "br", "wbr", "img", "link", "hr", "input"}
@@ -483,3 +484,28 @@ def test_the_terminal_shows_differences() -> None:
     text = capture.get()
     for expected in ("70.0 (+30.0)", "77.0 (+14.5)", "1.000", "1.500"):
         assert expected in text
+
+
+def searching() -> Result:
+    """A mode whose searches take two thirds of the time."""
+    told = {"full_passes": 1.5 * IMAGES, "split_us": Split(1000.0, 250.0, 2500.0)}
+    passes = {"forward_passes": 4 * IMAGES, "adapted_images": IMAGES // 2}
+    return make_result(make_run("pace", {"fog": 50.0}, **passes, **told))
+
+
+def test_where_time_goes_is_shown() -> None:
+    """The terminal and the page name the parts, the passes and what was adapted."""
+    console = Console(width=100, record=True, file=None, quiet=True)
+    with console.capture() as capture:
+        console.quiet = False
+        console.print(spending_table(searching()))
+    page = render_report([("r", searching())])
+    for text in (capture.get(), page):
+        for expected in (*TITLES, "1.000", "0.250", "2.500", "4.00", "1.50", "50.0"):
+            assert expected in text
+
+
+def test_results_that_do_not_tell_show_no_such_table() -> None:
+    """Those of earlier versions."""
+    assert 0 == spending_table(two_modes()).row_count
+    assert "A mean image" not in render_report([("r", two_modes())])

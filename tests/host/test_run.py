@@ -79,7 +79,7 @@ class HostBoard:
             logits[0] += self._seen == self.lie_at
             self._seen += 1
             _, score, adapted, gate, passes = outcome
-            yield Reply(index, logits, 100, 10, score, adapted, gate, passes, 0)
+            yield Reply(index, logits, 100, 10, 0, score, adapted, gate, passes, 0)
 
     def confirm(self) -> None:
         """It never restarts."""

@@ -8,7 +8,10 @@ from msgspec import structs
 from sample_results import make_run, make_stream, two_modes
 
 from refold import score
+from refold.cost import Cost, run_cost
 from refold.device import Reply
+from refold.result import Split
+from refold.score import score_run
 
 
 def reply(index: int, logits: list[int], **changes: object) -> Reply:
@@ -18,6 +21,7 @@ def reply(index: int, logits: list[int], **changes: object) -> Reply:
         logits=np.array(logits, dtype=np.int32),
         infer_us=100 * (index + 1),
         adapt_us=index,
+        search_us=0,
         shift_score=np.float32(0.5),
         adapted=True,
         gate=None,
@@ -70,6 +74,55 @@ def test_a_stream_is_counted() -> None:
         stream.parity_mismatches,
     )
     assert (1, 1, 0, 1) == stream.blocks
+
+
+def test_passes_of_candidates_count_as_much_as_they_run() -> None:
+    """Two images and eight rehearsals of a quarter of the network: four full passes."""
+    replies = [reply(0, [1, 0]), reply(1, [1, 0], forward_passes=9)]
+    stream = score.score_stream(
+        *(KEY, replies),
+        labels=np.array([0, 0]),
+        parity_mismatches=0,
+        candidate_part=0.25,
+    )
+    assert (10, 4.0) == (stream.forward_passes, stream.full_passes)
+
+
+def test_time_is_split_without_remainder() -> None:
+    """A search is no part of the inference, FORGE's update is."""
+    replies = [
+        reply(0, [1], infer_us=100, adapt_us=10),
+        reply(1, [1], infer_us=120, adapt_us=530, search_us=500),
+    ]
+    assert Split(network=90.0, update=20.0, search=250.0) == score.time_split(replies)
+    assert Split(0.0, 0.0, 0.0) == score.time_split([])
+
+
+def test_a_mean_image_is_of_all_streams() -> None:
+    """Streams count by their images; a result that does not tell has no cost."""
+    told = {"full_passes": 300.0, "split_us": Split(10.0, 2.0, 6.0)}
+    run = score_run(
+        "pace",
+        [
+            make_stream("fog", 50.0, forward_passes=400, adapted_images=100, **told),
+            make_stream("snow", 50.0, images=0),
+            make_stream(
+                "frost", 50.0, images=600, full_passes=600.0, split_us=Split(2.0, 2, 2)
+            ),
+        ],
+        seconds=1,
+    )
+    expected = Cost(
+        passes=0.75,
+        full_passes=1.125,
+        adapted=12.5,
+        network_us=4.0,
+        update_us=2.0,
+        search_us=3.0,
+    )
+    assert expected == run_cost(run)
+    assert ("0.004", "0.002", "0.003", "0.75", "1.12", "12.5") == expected.cells
+    assert run_cost(make_run("forge", {"fog": 50.0})) is None
 
 
 def test_unanswered_images_are_not_wrong_answers() -> None:

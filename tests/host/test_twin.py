@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,21 @@ def test_a_search_follows_each_full_window(twin: Twin) -> None:
     assert off[WINDOW] != logits(found)[WINDOW]
     adapted = [True] * 3 * WINDOW + [False] * (WINDOW + 2)
     assert adapted == [outcome.adapted for outcome in found]
+
+
+def test_a_searchs_time_is_apart(twin: Twin) -> None:
+    """By a clock that ticks when it is read: in adapt_us, not in infer_us."""
+    ticks = itertools.count()
+    clock = ctypes.CFUNCTYPE(ctypes.c_uint32)(lambda: next(ticks))
+    twin.configure(PACE)
+    twin._c.refold_set_clock(twin._context, clock)
+    reports = []
+    for image in dark_images(WINDOW + 2):
+        twin.infer(image)
+        report = twin._c.refold_last(twin._context).contents
+        reports.append((report.infer_us, report.adapt_us, report.search_us))
+    twin._c.refold_set_clock(twin._context, None)
+    assert [(1, 0, 0)] * WINDOW + [(1, 1, 1), (1, 0, 0)] == reports
 
 
 @pytest.mark.parametrize("config", [PACE, BOTH], ids=["pace", "forge+pace"])

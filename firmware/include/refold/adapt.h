@@ -57,8 +57,9 @@ typedef struct refold_adapt_config {
 /* What happened to the last image. */
 typedef struct refold_report {
     float shift_score; /* mean KL(running || clean) over live channels */
-    uint32_t adapt_us; /* statistics to tables, and the search before it */
-    uint32_t infer_us; /* the whole of refold_infer; 0 without a clock */
+    uint32_t adapt_us; /* statistics to tables, and the search before the image */
+    uint32_t search_us; /* of adapt_us: the search, which is no part of infer_us */
+    uint32_t infer_us; /* network and statistics to tables; 0 without a clock */
     uint16_t forward_passes; /* this image's, and the search's since the last */
     uint8_t adapted;   /* 1: statistics were absorbed, or a search goes on */
     uint8_t gate;      /* REFOLD_GATE_*: as it stood while the image ran */

@@ -120,13 +120,14 @@
 #define REFOLD_FRAME_RESULT_INDEX 4 /* u32 */
 #define REFOLD_FRAME_RESULT_INFER_US 8 /* u32 */
 #define REFOLD_FRAME_RESULT_ADAPT_US 12 /* u32 */
-#define REFOLD_FRAME_RESULT_SHIFT_SCORE 16 /* f32 */
-#define REFOLD_FRAME_RESULT_ADAPTED 20 /* u8 */
-#define REFOLD_FRAME_RESULT_GATE 21 /* u8 */
-#define REFOLD_FRAME_RESULT_FORWARD_PASSES 22 /* u16 */
-#define REFOLD_FRAME_RESULT_OFFSET 24 /* u32 */
-#define REFOLD_FRAME_RESULT_LOGITS 28 /* i32[] */
-#define REFOLD_FRAME_RESULT_BYTES 28
+#define REFOLD_FRAME_RESULT_SEARCH_US 16 /* u32 */
+#define REFOLD_FRAME_RESULT_SHIFT_SCORE 20 /* f32 */
+#define REFOLD_FRAME_RESULT_ADAPTED 24 /* u8 */
+#define REFOLD_FRAME_RESULT_GATE 25 /* u8 */
+#define REFOLD_FRAME_RESULT_FORWARD_PASSES 26 /* u16 */
+#define REFOLD_FRAME_RESULT_OFFSET 28 /* u32 */
+#define REFOLD_FRAME_RESULT_LOGITS 32 /* i32[] */
+#define REFOLD_FRAME_RESULT_BYTES 32
 
 /* Device: image `index` lacks bytes from `offset` on; sent once when a gap
  * shows, and as the answer to RESULT_REQUEST for an incomplete image. */

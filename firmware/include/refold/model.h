@@ -82,6 +82,14 @@ typedef struct refold_pace_plan {
     uint16_t dimension;    /* most dimensions of a search */
     uint8_t window;        /* most images of a window */
     uint8_t bank;          /* domain vectors stored, 1..64 */
+    /*
+     * The first layer that differs between candidates, or one before: each runs from
+     * there on. Of an image that one tensor is kept which the layers from there on
+     * read, as it was when the image was answered; with 0 it is the image itself.
+     */
+    uint16_t first;
+    uint32_t kept;         /* byte offset of that tensor; not used with 0 */
+    uint32_t kept_bytes;   /* input_bytes with 0 */
     /* What clean images gave the last layer's input, in LSB; 0 features: not known. */
     uint16_t features;
     const float *feature_mean;     /* [features] */

@@ -122,6 +122,7 @@ static void send_result(refold_link *link, uint32_t index, uint16_t sequence)
         put_u32(out + REFOLD_FRAME_RESULT_INDEX, index);
         put_u32(out + REFOLD_FRAME_RESULT_INFER_US, report->infer_us);
         put_u32(out + REFOLD_FRAME_RESULT_ADAPT_US, report->adapt_us);
+        put_u32(out + REFOLD_FRAME_RESULT_SEARCH_US, report->search_us);
         put_f32(out + REFOLD_FRAME_RESULT_SHIFT_SCORE, report->shift_score);
         out[REFOLD_FRAME_RESULT_ADAPTED] = report->adapted;
         out[REFOLD_FRAME_RESULT_GATE] = report->gate;

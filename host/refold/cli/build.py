@@ -24,7 +24,7 @@ def command(artefact: Path, board: str) -> int:
     click.echo(f"{built.executable}: build {built.build_hash}")
     if target.memory.sram_bytes is not None:
         compiled = load_artefact(artefact)
-        placement = place(compiled.qgraph, target, adapt=compiled.manifest.adapt)
+        placement = place(compiled.qgraph, target, search=compiled.manifest.search)
         click.echo(describe(placement, target))
     if built.code_bytes is not None:
         click.echo(f"code: {built.code_bytes:,} bytes")

@@ -26,7 +26,7 @@ from refold.console import watching
 from refold.data import load_data
 from refold.held_out import corrupted_versions
 from refold.placement import board_limits, describe, place
-from refold.verdict import LOW, summary
+from refold.verdict import LOW, search_line, summary
 
 _logger = logging.getLogger(__name__)
 
@@ -85,6 +85,13 @@ _logger = logging.getLogger(__name__)
     help="Adaptation code and state in the firmware.",
 )
 @click.option(
+    "--moved-sites",
+    default="first",
+    show_default=True,
+    help="Sites that PACE moves: the first or the last ones until they have 32 "
+    "channels, or numbers such as 3+4. What lies before them runs once an image.",
+)
+@click.option(
     "--calibration",
     default="minmax",
     show_default=True,
@@ -133,6 +140,7 @@ def command(
     input_mode: Literal["pixels", "tensor"] | None,
     sites: str,
     adapt: str,
+    moved_sites: str,
     calibration: str,
     targets: Literal["mix", "bn"],
     shapes: tuple[str, ...],
@@ -156,6 +164,7 @@ def command(
         input=input_mode,
         sites=sites,
         adapt=adapt,
+        moved_sites=moved_sites,
         calibration=calibration,
         targets=targets,
         shape=shapes,
@@ -181,7 +190,8 @@ def command(
     _summarise(artefact)
     if limits is not None and limits.ram_bytes is not None:
         target = load_board(limits.board)
-        click.echo(describe(place(artefact.qgraph, target, adapt=adapt), target))
+        placement = place(artefact.qgraph, target, search=artefact.manifest.search)
+        click.echo(describe(placement, target))
     for notice in artefact.manifest.notices:
         click.echo(f"note: {notice}")
     agreed = artefact.manifest.accuracy.agreement
@@ -217,6 +227,8 @@ def _summarise(artefact: Artefact) -> None:
     click.echo(
         f"peak: {manifest.peak.bytes:,} bytes of tensors at layer {manifest.peak.layer}"
     )
+    if line := search_line(manifest):
+        click.echo(line)
     what = "class" if len(manifest.output.shape) == 1 else "largest output"
     accuracy = manifest.accuracy
     click.echo("\n".join(summary(accuracy, manifest.options, what=what)))

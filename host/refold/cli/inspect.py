@@ -13,7 +13,7 @@ from refold.cli.options import MODEL, shape_option
 from refold.columns import Column, table
 from refold.console import OUT
 from refold.verdict import layer_columns as accuracy_columns
-from refold.verdict import summary
+from refold.verdict import search_line, summary
 
 
 @click.command(name="inspect")
@@ -41,6 +41,8 @@ def _show_accuracy(artefact: Artefact, width: int | None) -> None:
     manifest, accuracy = artefact.manifest, artefact.manifest.accuracy
     click.echo(f"{artefact.path}: {manifest.model.name}, compiled by {manifest.refold}")
     click.echo("\n".join(table(accuracy_columns(accuracy.layers), width)))
+    if line := search_line(manifest):
+        click.echo(line)
     what = "class" if len(manifest.output.shape) == 1 else "largest output"
     click.echo("\n".join(summary(accuracy, manifest.options, what=what)))
 
