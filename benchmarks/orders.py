@@ -45,6 +45,7 @@ from rows import (
 )
 from streams import (
     FIRMWARE,
+    ORDERS,
     Order,
     Source,
     compiled_once,
@@ -79,16 +80,12 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """A compiled network, the streams, and what is known of both."""
+    """A compiled network, the streams in some orders, and what is known of them."""
 
     work: Work
     artefact: Artefact
     streams: Mapping[str, Stream]
-
-    @cached_property
-    def orders(self) -> list[Order]:
-        """Of the images of each stream."""
-        return orders(len(self.streams[CLEAN].labels))
+    orders: Sequence[Order]
 
     def config(self, mode: str) -> AdaptConfig:
         """What a mode configures."""
@@ -96,8 +93,8 @@ class Bench:
         sites = len(manifest.sites)
         return parse_mode(mode, sites=sites, ranking=manifest.ranking).config
 
-    def accuracies(self, mode: str) -> list[dict[str, float]]:
-        """Of the streams, each from the clean state; order by order."""
+    def accuracies(self, mode: str, number: int) -> dict[str, float]:
+        """Of the streams in one of the orders, each from the clean state."""
         config = self.config(mode)
 
         def measure(order: Order) -> dict[str, float]:
@@ -106,12 +103,9 @@ class Bench:
                 for name, stream in self.streams.items()
             }
 
-        return [
-            self._recall(f"{mode} {i}", config, order, dict[str, float], measure)
-            for i, order in enumerate(self.orders)
-        ]
+        return self._recall(mode, number, config, dict[str, float], measure)
 
-    def rounds(self, mode: str) -> list[list[float]]:
+    def rounds(self, mode: str, number: int) -> list[float]:
         """Mean accuracy of the corrupted streams, round by round without a reset."""
         config = self.config(mode)
         corrupted = [s for name, s in self.streams.items() if name != CLEAN]
@@ -123,10 +117,7 @@ class Bench:
             ]
             return np.reshape(found, (ROUNDS, -1)).mean(axis=1).tolist()
 
-        return [
-            self._recall(f"rounds {mode} {i}", config, order, list[float], measure)
-            for i, order in enumerate(self.orders)
-        ]
+        return self._recall(f"rounds {mode}", number, config, list[float], measure)
 
     def _answer(
         self, config: AdaptConfig, stream: Stream, order: Order, *, keep_state: bool
@@ -137,17 +128,20 @@ class Bench:
     def _recall(
         self,
         name: str,
+        number: int,
         config: AdaptConfig,
-        order: Order,
         kind: type[Value],
         measure: Callable[[Order], Value],
     ) -> Value:
+        order = self.orders[number]
         depends = {
             **self._depends,
             "config": asdict(config),
             "order": order.tolist(),
         }
-        return self.work.recall(name, depends, kind, lambda: measure(order))
+        return self.work.recall(
+            f"{name} {number}", depends, kind, lambda: measure(order)
+        )
 
     @cached_property
     def _depends(self) -> dict[str, str]:
@@ -168,8 +162,9 @@ def mean_of_orders(found: Sequence[Accuracies]) -> dict[str, float]:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Mean and standard deviation, for a table."""
-    return f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
+    """Mean and standard deviation, for a table; the deviation where it has one."""
+    mean = f"{np.mean(values):.2f}"
+    return f"{mean} ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else mean
 
 
 def summary(found: Mapping[str, Sequence[Accuracies]]) -> Iterator[str]:
@@ -210,6 +205,11 @@ def recurring(rounds: Mapping[str, Sequence[Sequence[float]]]) -> Iterator[Verdi
         )
 
 
+def ordered(count: int) -> str:
+    """What the figures of a table are over so many orders."""
+    return f"mean ± standard deviation of {count} orders" if count > 1 else "one order"
+
+
 def section(
     bench: Bench,
     found: Mapping[str, Sequence[Accuracies]],
@@ -221,7 +221,7 @@ def section(
     sites = ", ".join(map(str, three.sites or ()))
     lines = [
         f"`{bench.artefact.manifest.model.name}`, {len(bench.streams[CLEAN].labels)} "
-        f"images a stream, {len(bench.orders)} orders: mean ± standard deviation.",
+        f"images a stream; {ordered(len(bench.orders))}.",
         f"*Three sites* are {sites} with a = {three.shrinkage:g}.",
         "",
         *summary(titled),
@@ -241,18 +241,21 @@ def section(
 @click.option("--data", metavar="SPEC", required=True)
 @click.option("--work", type=click.Path(path_type=Path), required=True)
 @click.option("--images", type=click.IntRange(1), help="The first so many a stream.")
+@click.option("--orders", "count", type=click.IntRange(1, ORDERS), default=ORDERS)
 @click.option("--output", type=click.Path(path_type=Path), default=PAGE)
 def main(
-    model: Path, calib: str, data: str, work: Path, images: int | None, output: Path
+    model: Path,
+    calib: str,
+    data: str,
+    work: Path,
+    images: int | None,
+    count: int,
+    output: Path,
 ) -> None:
     """Write the section; see the top of this file."""
-    bench = make_bench(Work(work), model, calib, load_streams(data, limit=images))
-    found = {}
-    for mode, title in TITLES.items():
-        found[mode] = bench.accuracies(mode)
-        mean = spread([corrupted_mean(one) for one in found[mode]])
-        click.echo(f"{title}: {mean}", err=True)
-    rounds = {mode: bench.rounds(mode) for mode in RECURRING}
+    streams = load_streams(data, limit=images)
+    bench = make_bench(Work(work), model, calib, streams, count)
+    found, rounds = measure(bench)
     table = {mode: mean_of_orders(rows) for mode, rows in found.items()}
     verdicts = [v for bound in BOUNDS for v in judge(bound, table)]
     verdicts += recurring(rounds)
@@ -261,11 +264,28 @@ def main(
 
 
 def make_bench(
-    work: Work, model: Path, calib: str, streams: Mapping[str, Stream]
+    work: Work, model: Path, calib: str, streams: Mapping[str, Stream], count: int
 ) -> Bench:
-    """The network with all adaptation code and a ranking of its sites."""
+    """The network with all adaptation code and a ranking, in ``count`` orders."""
     source = Source(model, calib, sites="auto:3", adapt="forge+pace")
-    return Bench(work, compiled_once(work, source), streams)
+    order = orders(len(streams[CLEAN].labels))[:count]
+    return Bench(work, compiled_once(work, source), streams, order)
+
+
+def measure(
+    bench: Bench,
+) -> tuple[dict[str, list[dict[str, float]]], dict[str, list[list[float]]]]:
+    """Accuracies by mode and order, and rounds; all of an order before the next."""
+    found: dict[str, list[dict[str, float]]] = {mode: [] for mode in TITLES}
+    rounds: dict[str, list[list[float]]] = {mode: [] for mode in RECURRING}
+    for number in range(len(bench.orders)):
+        for mode, title in TITLES.items():
+            found[mode].append(bench.accuracies(mode, number))
+            mean = corrupted_mean(found[mode][-1])
+            click.echo(f"order {number}, {title}: {mean:.2f}", err=True)
+        for mode in RECURRING:
+            rounds[mode].append(bench.rounds(mode, number))
+    return found, rounds
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 import torch
 from held_out import HELD_OUT, MEAN, STD, Stream, held_out_streams
-from orders import Bench, make_bench, mean_of_orders, spread, summary
+from orders import Bench, make_bench, mean_of_orders, ordered, spread, summary
 from page import write_section
 from rows import (
     BOTH,
@@ -219,10 +219,10 @@ def in_order(streams: Mapping[str, Stream], order: Order) -> dict[str, Stream]:
     }
 
 
-def measure(lab: Lab, bench: Bench, count: int) -> dict[str, list[dict[str, float]]]:
+def measure(lab: Lab, bench: Bench) -> dict[str, list[dict[str, float]]]:
     """By title and order, order by order."""
     found: dict[str, list[dict[str, float]]] = {}
-    for number, order in enumerate(bench.orders[:count]):
+    for number, order in enumerate(bench.orders):
         streams = in_order(bench.streams, order)
         for row in references():
             rows = found.setdefault(row.title, [])
@@ -241,7 +241,6 @@ def section(
     compiled: Mapping[str, Sequence[Accuracies]],
 ) -> str:
     """What the command writes into the page."""
-    count = len(found["off"])
     rates = {row.title: lab.rate(row) for row in references() if row.rate is None}
     chosen = ", ".join(f"{rate:g} ({title})" for title, rate in rates.items())
     columns = {
@@ -249,9 +248,8 @@ def section(
         **{f"{TITLES[m]}, int8": mean_of_orders(compiled[m]) for m in (GATED, BOTH)},
     }
     lines = [
-        f"`{lab.networks.path.name}` in float32, {count} "
-        f"{'orders' if count > 1 else 'order'}. Rates chosen on training images: "
-        f"{chosen}.",
+        f"`{lab.networks.path.name}` in float32; {ordered(len(found['off']))}. Rates "
+        f"chosen on training images: {chosen}.",
         "",
         *summary(found),
         "",
@@ -284,7 +282,7 @@ def compare(
 @click.option("--data", metavar="SPEC", required=True)
 @click.option("--work", type=click.Path(path_type=Path), required=True)
 @click.option("--images", type=click.IntRange(1), help="The first so many a stream.")
-@click.option("--orders", type=click.IntRange(1, ORDERS), default=ORDERS)
+@click.option("--orders", "count", type=click.IntRange(1, ORDERS), default=ORDERS)
 @click.option("--output", type=click.Path(path_type=Path), default=PAGE)
 def main(
     model: Path,
@@ -292,15 +290,19 @@ def main(
     data: str,
     work: Path,
     images: int | None,
-    orders: int,
+    count: int,
     output: Path,
 ) -> None:
     """Write the section; see the top of this file."""
     torch.set_num_threads(1)
-    bench = make_bench(Work(work), model, calib, load_streams(data, limit=images))
+    streams = load_streams(data, limit=images)
+    bench = make_bench(Work(work), model, calib, streams, count)
     lab = Lab(Work(work), Networks(model), calib)
-    found = measure(lab, bench, orders)
-    compiled = {mode: bench.accuracies(mode)[:orders] for mode in COMPARED}
+    found = measure(lab, bench)
+    compiled = {
+        mode: [bench.accuracies(mode, number) for number in range(count)]
+        for mode in COMPARED
+    }
     write_section(output, SECTION, section(lab, found, compiled))
 
 
