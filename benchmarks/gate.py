@@ -24,14 +24,13 @@ from native_model import Answers, NativeModel
 from numpy.typing import NDArray
 from page import write_section
 from scipy.special import softmax
+from streams import load_streams
 
 from refoldc.adapt import AdaptConfig
 
 from refold.corrupt import CORRUPTIONS
-from refold.data import load_data
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/gate.md"
-SEVERITY = 5
 CONFIDENCE_IMAGES = 32
 MODES = {
     "off": AdaptConfig(method="off"),
@@ -82,16 +81,6 @@ def main(model: Path, calib: str, data: str, output: Path) -> None:
     lines = [f"## {model.stem}", "", *table(rows), "", *map(str, bounds)]
     write_section(output, model.stem, "\n".join(lines))
     sys.exit(0 if all(bound.holds for bound in bounds) else 1)
-
-
-def load_streams(spec: str) -> dict[str, Stream]:
-    """The clean stream, then the corrupted ones in table order."""
-    data = load_data(spec, split="test")
-    images = {
-        "clean": data.images,
-        **{name: data.stream(name, SEVERITY, 0) for name in CORRUPTIONS},
-    }
-    return {name: Stream(found, data.labels) for name, found in images.items()}
 
 
 def measure(device: NativeModel, stream: Stream, scale: float) -> Row:

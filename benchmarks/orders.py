@@ -228,7 +228,7 @@ def section(
         "",
         *map(str, verdicts),
         "",
-        "Mean of the orders, stream by stream:",
+        "Stream by stream:",
         "",
         *stream_table({t: mean_of_orders(rows) for t, rows in titled.items()}),
     ]

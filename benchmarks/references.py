@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 import torch
-from held_out import HELD_OUT, MEAN, STD, Stream, held_out_streams
+from held_out import MEAN, STD, Stream, held_out_orders
 from orders import Bench, make_bench, mean_of_orders, ordered, spread, summary
 from page import write_section
 from rows import (
@@ -33,7 +33,7 @@ from rows import (
     corrupted_mean,
     stream_table,
 )
-from streams import ORDERS, SEVERITY, Order, load_streams, streams_hash
+from streams import ORDERS, Order, load_streams, streams_hash
 from torch_adapt import Fixed, Method, Refold, Running, Tent
 from torch_network import Network
 from work import Work, file_hash, source_hash
@@ -42,6 +42,8 @@ from refoldc.adapt import AdaptConfig
 from refoldc.fold import fold
 from refoldc.importer import import_model
 from refoldc.input_spec import normalised
+
+from refold.held_out import HELD_OUT
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/results.md"
 SECTION = "references"
@@ -207,8 +209,8 @@ class Lab:
 
     @cached_property
     def _held_out(self) -> dict[str, Stream]:
-        streams = held_out_streams(self.calib, RATE_IMAGES)
-        return {name: streams[f"{name} {SEVERITY}"] for name in HELD_OUT}
+        (streams,) = held_out_orders(self.calib, RATE_IMAGES, 1)
+        return {name: streams[name] for name in HELD_OUT}
 
 
 def in_order(streams: Mapping[str, Stream], order: Order) -> dict[str, Stream]:
