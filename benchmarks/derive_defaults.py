@@ -36,6 +36,8 @@ BY_SEVERITY = {
     severity: tuple(f"{name} {severity}" for name in HELD_OUT)
     for severity in sorted(SEVERITIES, reverse=True)
 }
+MOVED = ("gate", "grade", "momentum", "shrinkage", "warm")
+"""Fields of the configurations that the sweeps differ by."""
 SEVERE, WEAK = BY_SEVERITY[5], BY_SEVERITY[1]
 
 
@@ -49,8 +51,9 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Under which its figures are kept."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """Under which its figures are kept; other fields do nothing to FORGE."""
+        config = {name: getattr(self.config, name) for name in MOVED}
+        return json.dumps({**asdict(self), "config": config}, sort_keys=True)
 
 
 @dataclass(frozen=True)
