@@ -23,7 +23,7 @@ from changes import SWITCH_EVERY, change_domains
 from held_out import SEVERITIES, Stream, compiled, held_out_streams
 from measured import Measured
 from native_model import NativeModel
-from page import write_section
+from page import read_section, write_section
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
@@ -105,6 +105,7 @@ def _of_limit(name: str, values: Sequence[int]) -> Sweep:
 @click.option("--output", type=click.Path(path_type=Path), default=PAGE)
 def main(model: Path, calib: str, images: int, results: Path, output: Path) -> None:
     """Measure what is missing, and write the section; see the top of this file."""
+    read_section(output, model.stem)  # it is there to be written
     lines = [f"### {model.stem}, {images} images a stream"]
     with tempfile.TemporaryDirectory() as folder:
         artefact = compiled(model, calib, Path(folder) / "artefact")

@@ -22,7 +22,7 @@ from changes import SOON, SWITCH_EVERY, Changes, change_domains, distribution
 from held_out import Stream, compiled
 from native_model import Answers, NativeModel
 from numpy.typing import NDArray
-from page import write_section
+from page import read_section, write_section
 from scipy.special import softmax
 
 from refoldc.adapt import AdaptConfig
@@ -68,6 +68,7 @@ class Bound:
 @click.option("--output", type=click.Path(path_type=Path), default=PAGE)
 def main(model: Path, calib: str, data: str, output: Path) -> None:
     """Write the model's section of the page; see the top of this file."""
+    read_section(output, model.stem)  # it is there to be written
     streams = load_streams(data)
     with tempfile.TemporaryDirectory() as folder:
         artefact = compiled(model, calib, Path(folder) / "artefact")
