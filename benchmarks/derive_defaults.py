@@ -101,10 +101,19 @@ def _of_limit(name: str, values: Sequence[int]) -> Sweep:
 @click.option("--model", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--calib", metavar="SPEC", required=True)
 @click.option("--images", type=click.IntRange(SWITCH_EVERY), default=1000)
+@click.option("--sweep", "only", multiple=True, help="A table's title; or all.")
 @click.option("--results", type=click.Path(path_type=Path), required=True)
 @click.option("--output", type=click.Path(path_type=Path), default=PAGE)
-def main(model: Path, calib: str, images: int, results: Path, output: Path) -> None:
+def main(
+    model: Path,
+    calib: str,
+    images: int,
+    only: tuple[str, ...],
+    results: Path,
+    output: Path,
+) -> None:
     """Measure what is missing, and write the section; see the top of this file."""
+    chosen = [sweep for sweep in sweeps() if not only or sweep.title in only]
     read_section(output, model.stem)  # it is there to be written
     lines = [f"### {model.stem}, {images} images a stream"]
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +121,7 @@ def main(model: Path, calib: str, images: int, results: Path, output: Path) -> N
         network = artefact.manifest.model.network_sha256
         known = Measured(results, {"network": network, "images": images})
         bench = Bench(artefact, held_out_streams(calib, images), NativeModel(artefact))
-        for sweep in sweeps():
+        for sweep in chosen:
             lines += ["", *table(sweep, bench, known)]
             print(*lines[-1 - len(sweep.settings) :], "", sep="\n", flush=True)
     write_section(output, model.stem, "\n".join(lines))
