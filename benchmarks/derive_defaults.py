@@ -181,7 +181,7 @@ def _gated(bench: Bench, device: NativeModel, config: AdaptConfig) -> dict[str, 
         return float(changed), float(opened)
 
     severe, weak = mean(SEVERE), mean(WEAK)
-    changing = [bench.streams[name] for name in ("clean 0", *SEVERE)]
+    changing = {name: bench.streams[name] for name in ("clean 0", *SEVERE)}
     kept = change_domains(device, config, changing)
     reset = change_domains(device, config, changing, reset=True)
     return {
