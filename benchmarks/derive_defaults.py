@@ -15,6 +15,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -208,7 +209,7 @@ def watch(
 def table(sweep: Sweep, bench: Bench, known: Measured) -> Iterator[str]:
     """One row a value, in Markdown."""
     rows = {
-        value: known.get(setting.key, lambda s=setting: measure(bench, s))
+        value: known.get(setting.key, partial(measure, bench, setting))
         for value, setting in sweep.settings.items()
     }
     columns = list(next(iter(rows.values())))
