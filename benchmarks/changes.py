@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,33 +18,58 @@ SOON = 20
 
 
 @dataclass(frozen=True)
-class Changes:
-    """What became of a stream of changing domains.
+class Change:
+    """One change of domain.
 
     Attributes:
-        accuracy: Percent of all images.
-        delays: Of each change: images of the new domain after which the gate went to
-            its other state; None where it stayed as the change had found it.
+        before, after: Names of the domains.
+        delay: Images of the new one after which the gate went to its other state;
+            None where it stayed as the change had found it.
     """
 
-    accuracy: float
-    delays: tuple[int | None, ...]
+    before: str
+    after: str
+    delay: int | None
 
     @property
-    def seen(self) -> list[int]:
-        """The delays of the changes that the gate reacted to."""
-        return [delay for delay in self.delays if delay is not None]
+    def is_soon(self) -> bool:
+        """Whether it was seen within :data:`SOON` images."""
+        return self.delay is not None and self.delay <= SOON
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What became of a stream of changing domains; accuracy in percent."""
+
+    accuracy: float
+    changes: tuple[Change, ...]
 
     @property
     def soon(self) -> float:
         """Percent of the changes that were seen within :data:`SOON` images."""
-        return 100 * sum(delay <= SOON for delay in self.seen) / len(self.delays)
+        return 100 * sum(change.is_soon for change in self.changes) / len(self.changes)
+
+    def in_words(self) -> str:
+        """The delays, and which changes were never seen."""
+        seen = sorted(c.delay for c in self.changes if c.delay is not None)
+        soon = sum(change.is_soon for change in self.changes)
+        text = f"of {len(self.changes)} changes {soon} were seen within {SOON} images"
+        if seen:
+            text += f", half of those seen within {int(np.median(seen))}"
+            text += f", the last after {seen[-1]}"
+        never = Counter(
+            f"{c.before} to {c.after}" for c in self.changes if c.delay is None
+        )
+        if never:
+            pairs = ", ".join(f"{pair} ({n})" for pair, n in never.most_common())
+            text += f"; never: {pairs.replace('_', ' ')}"
+        return text
 
 
 def change_domains(
     device: NativeModel,
     config: AdaptConfig,
-    streams: Sequence[Stream],
+    streams: Mapping[str, Stream],
     *,
     reset: bool = False,
 ) -> Changes:
@@ -52,32 +78,24 @@ def change_domains(
     Args:
         device: That runs them.
         config: Whose state is kept from part to part.
-        streams: All of one length.
+        streams: By the domain's name, all of one length.
         reset: Start every part from the clean state instead.
     """
     accuracy: list[float] = []
-    delays: list[int | None] = []
-    for start in range(0, len(streams[0].labels), SWITCH_EVERY):
+    found: list[Change] = []
+    before = ""
+    for start in range(0, len(next(iter(streams.values())).labels), SWITCH_EVERY):
         part = slice(start, start + SWITCH_EVERY)
-        for stream in streams:
+        for name, stream in streams.items():
             device.configure(config, keep_state=not reset and bool(accuracy))
             answers = device.run(stream.images[part])
             accuracy.append(answers.accuracy(stream.labels[part]))
-            delays.append(first_reaction(answers))
-    return Changes(float(np.mean(accuracy)), tuple(delays[1:]))
+            found.append(Change(before, name, first_reaction(answers)))
+            before = name
+    return Changes(float(np.mean(accuracy)), tuple(found[1:]))
 
 
 def first_reaction(answers: Answers) -> int | None:
     """Images after which the gate was no longer as the first one had found it."""
     moved = answers.is_open != answers.is_open[0]
     return int(moved.argmax()) if moved.any() else None
-
-
-def distribution(changes: Changes) -> str:
-    """The delays in words."""
-    seen = sorted(changes.seen)
-    middle, most = np.percentile(seen, [50, 90], method="inverted_cdf")
-    return (
-        f"of {len(changes.delays)} changes {len(seen)} were seen, half of these within "
-        f"{middle} images, nine in ten within {most}, all within {seen[-1]}"
-    )

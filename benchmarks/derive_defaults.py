@@ -15,6 +15,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -23,7 +24,7 @@ from changes import SWITCH_EVERY, change_domains
 from held_out import SEVERITIES, Stream, compiled, held_out_streams
 from measured import Measured
 from native_model import NativeModel
-from page import write_section
+from page import read_section, write_section
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
@@ -36,6 +37,8 @@ BY_SEVERITY = {
     severity: tuple(f"{name} {severity}" for name in HELD_OUT)
     for severity in sorted(SEVERITIES, reverse=True)
 }
+MOVED = ("gate", "grade", "momentum", "shrinkage", "warm")
+"""Fields of the configurations that the sweeps differ by."""
 SEVERE, WEAK = BY_SEVERITY[5], BY_SEVERITY[1]
 
 
@@ -49,8 +52,9 @@ class Setting:
 
     @property
     def key(self) -> str:
-        """Under which its figures are kept."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """Under which its figures are kept; other fields do nothing to FORGE."""
+        config = {name: getattr(self.config, name) for name in MOVED}
+        return json.dumps({**asdict(self), "config": config}, sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -98,17 +102,27 @@ def _of_limit(name: str, values: Sequence[int]) -> Sweep:
 @click.option("--model", type=click.Path(path_type=Path, exists=True), required=True)
 @click.option("--calib", metavar="SPEC", required=True)
 @click.option("--images", type=click.IntRange(SWITCH_EVERY), default=1000)
+@click.option("--sweep", "only", multiple=True, help="A table's title; or all.")
 @click.option("--results", type=click.Path(path_type=Path), required=True)
 @click.option("--output", type=click.Path(path_type=Path), default=PAGE)
-def main(model: Path, calib: str, images: int, results: Path, output: Path) -> None:
+def main(
+    model: Path,
+    calib: str,
+    images: int,
+    only: tuple[str, ...],
+    results: Path,
+    output: Path,
+) -> None:
     """Measure what is missing, and write the section; see the top of this file."""
+    chosen = [sweep for sweep in sweeps() if not only or sweep.title in only]
+    read_section(output, model.stem)  # it is there to be written
     lines = [f"### {model.stem}, {images} images a stream"]
     with tempfile.TemporaryDirectory() as folder:
         artefact = compiled(model, calib, Path(folder) / "artefact")
         network = artefact.manifest.model.network_sha256
         known = Measured(results, {"network": network, "images": images})
         bench = Bench(artefact, held_out_streams(calib, images), NativeModel(artefact))
-        for sweep in sweeps():
+        for sweep in chosen:
             lines += ["", *table(sweep, bench, known)]
             print(*lines[-1 - len(sweep.settings) :], "", sep="\n", flush=True)
     write_section(output, model.stem, "\n".join(lines))
@@ -168,7 +182,7 @@ def _gated(bench: Bench, device: NativeModel, config: AdaptConfig) -> dict[str, 
         return float(changed), float(opened)
 
     severe, weak = mean(SEVERE), mean(WEAK)
-    changing = [bench.streams[name] for name in ("clean 0", *SEVERE)]
+    changing = {name: bench.streams[name] for name in ("clean 0", *SEVERE)}
     kept = change_domains(device, config, changing)
     reset = change_domains(device, config, changing, reset=True)
     return {
@@ -195,7 +209,7 @@ def watch(
 def table(sweep: Sweep, bench: Bench, known: Measured) -> Iterator[str]:
     """One row a value, in Markdown."""
     rows = {
-        value: known.get(setting.key, lambda s=setting: measure(bench, s))
+        value: known.get(setting.key, partial(measure, bench, setting))
         for value, setting in sweep.settings.items()
     }
     columns = list(next(iter(rows.values())))

@@ -22,7 +22,7 @@ import click
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 from measured import Measured
-from page import write_section
+from page import read_section, write_section
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import load_artefact
@@ -83,6 +83,7 @@ def main(
     model, ranking = compiled.manifest.model, compiled.manifest.ranking
     if ranking is None:
         raise click.UsageError(f"{artefact} was compiled without --sites auto:K")
+    read_section(output, model.name)  # it is there to be written
     shape = compiled.manifest.input.shape
     test = load_data(data, split="test", limit=images, shape=shape)
     subject = {"network": model.network_sha256, "data": data, "images": images}
