@@ -25,14 +25,17 @@ import click
 import numpy as np
 from held_out import HELD_OUT, Stream, compiled, held_out_orders
 from native_model import AS_COMPILED, NativeModel, SearchSize
+from page import write_section
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
 
+from refold.result import write_text
+
 PAGE = Path(__file__).resolve().parent.parent / "docs/pace.md"
 MISSING = "?"
 """Of a figure that is not measured yet."""
-MARKER, END = "<!-- sweep -->\n\n", "<!-- /sweep -->\n"
+SECTION = "sweep"
 OFF, FORGE = AdaptConfig("off"), AdaptConfig(gate=False)
 MODES: Mapping[str, tuple[AdaptConfig, AdaptConfig]] = {
     "forge+pace": (AdaptConfig("forge+pace", gate=False), FORGE),
@@ -49,7 +52,7 @@ MOVED: Mapping[str, tuple[int, ...]] = {
     "middle (9, 10)": (9, 10),
     "late (20)": (20,),
 }
-"""Of ResNet-20's 21 sites."""
+"""Of ResNet-20's 21 sites, instead of the first two."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,10 @@ def settings() -> Iterator[Setting]:
     yield Setting("window 8", {"window": 8})
     yield Setting("window 32", {"window": 32}, search=SearchSize(window=32))
     yield Setting("d 16", {"dimension": 16})
+    yield Setting("d 64", search=SearchSize(dimension=64))
+    yield Setting("accept 2", {"accept": 2.0})
+    yield Setting("generations 40", {"generations": 40})
+    yield Setting("k 24", {"population": 24})
 
 
 @click.command()
@@ -122,7 +129,7 @@ def main(
             if key not in known:
                 click.echo(key)
                 known[key] = measure()
-                _keep(known, results)
+                write_text(results, json.dumps(known, indent=1))
                 write_tables(known, output)
     write_tables(known, output)
 
@@ -149,12 +156,6 @@ def _measurements(
     for mode in MODES:
         for setting in settings():
             yield setting.key(mode), partial(ask, setting.of(mode), setting.search)
-
-
-def _keep(known: Known, path: Path) -> None:
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(json.dumps(known, indent=1), encoding="utf-8")
-    beside.replace(path)
 
 
 def accuracies(
@@ -194,23 +195,20 @@ def recurring_key(config: AdaptConfig) -> str:
 
 
 def write_tables(known: Known, page: Path) -> None:
-    """Replace what the page holds between its marks."""
-    text = page.read_text(encoding="utf-8")
-    head, begin, rest = text.partition(MARKER)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise click.ClickException(f"{page} has no part between {MARKER!r} and {END!r}")
+    """Replace the section of the page."""
     tables = "\n".join([*render_table(known), "", *render_recurring(known)])
-    page.write_text(f"{head}{begin}{tables}\n\n{end}{tail}", encoding="utf-8")
+    write_section(page, SECTION, tables)
 
 
 def render_table(known: Known) -> Iterator[str]:
-    """One row a setting, in Markdown."""
+    """One row a setting that is known in some mode, in Markdown."""
     columns = "mean | worst | clean | harmless"
     groups = " | ".join(columns.replace("mean", f"{mode}: mean") for mode in MODES)
     yield f"| | {groups} |"
     yield f"|---|{'---:|' * 4 * len(MODES)}"
     for setting in settings():
+        if not any(setting.key(mode) in known for mode in MODES):
+            continue
         cells = [" | ".join(_cells(known, setting, mode)) for mode in MODES]
         yield f"| {setting.title} | {' | '.join(cells)} |"
 

@@ -26,7 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import contenders
 from held_out import HELD_OUT
 from native_model import NativeModel, SearchSize
-from pace_sweep import END, MARKER, MODES, plain_key, settings, write_tables
+from pace_sweep import MODES, SECTION, plain_key, settings, write_tables
 
 IMAGES = 60
 
@@ -109,7 +109,7 @@ def test_another_search_is_built(
 def test_the_sweep_writes_what_is_known(tmp_path: Path) -> None:
     """Gains with their deviation over orders, the worst, and what is not measured."""
     page = tmp_path / "page.md"
-    page.write_text(f"before\n\n{MARKER}old\n{END}after\n")
+    page.write_text(f"before\n\n<!-- {SECTION} -->\nold\n<!-- /{SECTION} -->\nafter\n")
     _, against = MODES["forge+pace"]
     gains = {name: [60.0 + i, 62.0 + i] for i, name in enumerate(HELD_OUT)}
     rest = {"clean": [80.0], "harmless: JPEG quality 75": [79.0]}
