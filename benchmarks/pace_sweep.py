@@ -5,17 +5,19 @@
 
 Nothing but training images is read: clean, under harmless changes, and under the
 held-out four corruptions at severity 5. One setting at a time is moved from the
-defaults, for ``pace`` and for ``forge+pace``, without a gate. What has been measured
-is kept in the JSON file, so that the command goes on where it was ended; it takes an
-hour. The table replaces the one of docs/pace.md.
+defaults, for ``pace`` and for ``forge+pace``, without a gate. Then the four come twice
+without a reset. What has been measured is kept in the JSON file, so that the command
+goes on where it was ended; it takes an hour. The tables replace those of docs/pace.md
+after each measurement.
 """
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +25,34 @@ import click
 import numpy as np
 from held_out import HELD_OUT, Stream, compiled, held_out_orders
 from native_model import AS_COMPILED, NativeModel, SearchSize
+from page import write_section
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
 
+from refold.result import write_text
+
 PAGE = Path(__file__).resolve().parent.parent / "docs/pace.md"
-MARKER, END = "<!-- sweep -->\n\n", "<!-- /sweep -->\n"
+MISSING = "?"
+"""Of a figure that is not measured yet."""
+SECTION = "sweep"
 OFF, FORGE = AdaptConfig("off"), AdaptConfig(gate=False)
 MODES: Mapping[str, tuple[AdaptConfig, AdaptConfig]] = {
     "forge+pace": (AdaptConfig("forge+pace", gate=False), FORGE),
     "pace": (AdaptConfig.alone(), OFF),
 }
 """What is measured, and against what."""
+RECURRING: Mapping[str, AdaptConfig] = {
+    "forge": AdaptConfig(),
+    "forge+pace": AdaptConfig("forge+pace"),
+    "pace": AdaptConfig.alone(),
+}
 HARMLESS = "harmless: JPEG quality 75"
 MOVED: Mapping[str, tuple[int, ...]] = {
     "middle (9, 10)": (9, 10),
     "late (20)": (20,),
-    "all": tuple(range(21)),
 }
-"""Of ResNet-20's 21 sites."""
+"""Of ResNet-20's 21 sites, instead of the first two."""
 
 
 @dataclass(frozen=True)
@@ -71,30 +82,30 @@ class Setting:
 
 
 def settings() -> Iterator[Setting]:
-    """All rows, the defaults first; both modes take the same values."""
+    """All rows, the important first; both modes take the same values."""
     yield Setting("defaults")
     yield Setting("source off", {"source": False})
     yield Setting("source on", {"source": True})
-    for accept in (1.0, 2.0):
-        yield Setting(f"accept {accept:g}", {"accept": accept})
+    yield Setting("accept 1", {"accept": 1.0})
     for title, moved in MOVED.items():
         yield Setting(f"sites {title}", search=SearchSize(moved=moved))
     yield Setting("sigma / 3", step=1 / 3)
     yield Setting("sigma x 3", step=3)
-    for window in (8, 32):
-        size = SearchSize(window=max(window, 16))
-        yield Setting(f"window {window}", {"window": window}, search=size)
     for name, title, values in (
-        ("weight", "lambda", (0.0, 0.2, 0.8)),
-        ("generations", "generations", (10, 40)),
-        ("population", "k", (8, 24)),
+        ("weight", "lambda", (0.0, 0.8)),
+        ("population", "k", (8,)),
+        ("generations", "generations", (10,)),
         ("settle", "settle", (0.1,)),
     ):
         for value in values:
             yield Setting(f"{title} {value:g}", {name: value})
-    for d in (16, 64):
-        size = SearchSize(dimension=max(d, 32))
-        yield Setting(f"d {d}", {"dimension": d}, search=size)
+    yield Setting("window 8", {"window": 8})
+    yield Setting("window 32", {"window": 32}, search=SearchSize(window=32))
+    yield Setting("d 16", {"dimension": 16})
+    yield Setting("d 64", search=SearchSize(dimension=64))
+    yield Setting("accept 2", {"accept": 2.0})
+    yield Setting("generations 40", {"generations": 40})
+    yield Setting("k 24", {"population": 24})
 
 
 @click.command()
@@ -114,9 +125,13 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         artefact = compiled(model, calib, Path(folder) / "a", adapt="forge+pace")
         streams = held_out_orders(calib, images, orders)
-        for setting in settings():
-            _measure_missing(setting, artefact, streams, known, results)
-    write_table(known, output)
+        for key, measure in _measurements(artefact, streams):
+            if key not in known:
+                click.echo(key)
+                known[key] = measure()
+                write_text(results, json.dumps(known, indent=1))
+                write_tables(known, output)
+    write_tables(known, output)
 
 
 Streams = tuple[dict[str, Stream], ...]
@@ -124,25 +139,23 @@ Known = dict[str, dict[str, list[float]]]
 """Accuracies in percent by setting and stream, one an order."""
 
 
-def _measure_missing(
-    setting: Setting, artefact: Artefact, streams: Streams, known: Known, path: Path
-) -> None:
-    """Enter a setting's modes, and what they are compared with."""
-    for mode, (_, against) in MODES.items():
-        key = json.dumps(asdict(against))
-        if key not in known:
-            known[key] = accuracies(NativeModel(artefact), against, streams)
-        if setting.key(mode) not in known:
-            click.echo(f"{mode}: {setting.title}")
-            device = NativeModel(artefact, search=setting.search)
-            known[setting.key(mode)] = accuracies(device, setting.of(mode), streams)
-            _keep(known, path)
+def _measurements(
+    artefact: Artefact, streams: Streams
+) -> Iterator[tuple[str, Callable[[], dict[str, list[float]]]]]:
+    """What is to be known, the quick and the important first, and how it is found."""
+    device = cache(lambda search: NativeModel(artefact, search=search))
 
+    def ask(config: AdaptConfig, search: SearchSize) -> dict[str, list[float]]:
+        return accuracies(device(search), config, streams)
 
-def _keep(known: Known, path: Path) -> None:
-    beside = path.with_name(f"{path.name}.new")
-    beside.write_text(json.dumps(known, indent=1), encoding="utf-8")
-    beside.replace(path)
+    for _, against in MODES.values():
+        yield plain_key(against), partial(ask, against, AS_COMPILED)
+    for config in RECURRING.values():
+        ask_again = partial(recurring, device(AS_COMPILED), config, streams[0])
+        yield recurring_key(config), ask_again
+    for setting in settings():
+        for mode in MODES:
+            yield setting.key(mode), partial(ask, setting.of(mode), setting.search)
 
 
 def accuracies(
@@ -154,42 +167,74 @@ def accuracies(
         device.configure(config)
         return device.run(stream.images).accuracy(stream.labels)
 
-    names = ("clean", HARMLESS, *HELD_OUT)
-    return {name: [accuracy(order[name]) for order in streams] for name in names}
+    alike = {name: [accuracy(streams[0][name])] for name in ("clean", HARMLESS)}
+    shifted = {name: [accuracy(order[name]) for order in streams] for name in HELD_OUT}
+    return {**alike, **shifted}
 
 
-def write_table(known: Known, page: Path) -> None:
-    """Replace what the page holds between its marks."""
-    text = page.read_text(encoding="utf-8")
-    head, begin, rest = text.partition(MARKER)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise click.ClickException(f"{page} has no part between {MARKER!r} and {END!r}")
-    table = "\n".join(render_table(known))
-    page.write_text(f"{head}{begin}{table}\n\n{end}{tail}", encoding="utf-8")
+def recurring(
+    device: NativeModel, config: AdaptConfig, streams: Mapping[str, Stream]
+) -> dict[str, list[float]]:
+    """Percent of each corruption's stream in two rounds, the state kept throughout."""
+    device.configure(config)
+    found: dict[str, list[float]] = {name: [] for name in HELD_OUT}
+    for name in HELD_OUT * 2:
+        answers = device.run(streams[name].images)
+        found[name].append(answers.accuracy(streams[name].labels))
+    return found
+
+
+def plain_key(config: AdaptConfig) -> str:
+    """Under which the figures without a search are kept."""
+    return json.dumps(asdict(config))
+
+
+def recurring_key(config: AdaptConfig) -> str:
+    """Under which its figures are kept."""
+    return f"recurring {json.dumps(asdict(config))}"
+
+
+def write_tables(known: Known, page: Path) -> None:
+    """Replace the section of the page."""
+    tables = "\n".join([*render_table(known), "", *render_recurring(known)])
+    write_section(page, SECTION, tables)
 
 
 def render_table(known: Known) -> Iterator[str]:
-    """One row a setting, in Markdown."""
+    """One row a setting that is known in some mode, in Markdown."""
     columns = "mean | worst | clean | harmless"
     groups = " | ".join(columns.replace("mean", f"{mode}: mean") for mode in MODES)
     yield f"| | {groups} |"
     yield f"|---|{'---:|' * 4 * len(MODES)}"
     for setting in settings():
+        if not any(setting.key(mode) in known for mode in MODES):
+            continue
         cells = [" | ".join(_cells(known, setting, mode)) for mode in MODES]
         yield f"| {setting.title} | {' | '.join(cells)} |"
 
 
 def _cells(known: Known, setting: Setting, mode: str) -> Iterator[str]:
     """Changes in points: mean of the four and its deviation over orders, the rest."""
-    found = known[setting.key(mode)]
-    against = known[json.dumps(asdict(MODES[mode][1]))]
+    if setting.key(mode) not in known:
+        yield from 4 * [MISSING]
+        return
+    found, against = known[setting.key(mode)], known[plain_key(MODES[mode][1])]
     gains = {name: np.subtract(found[name], against[name]) for name in found}
     four = np.mean([gains[name] for name in HELD_OUT], axis=0)
     yield f"{four.mean():+.2f} ± {four.std(ddof=1):.2f}"
     yield f"{min(gains[name].mean() for name in HELD_OUT):+.2f}"
     yield f"{gains['clean'].mean():+.2f}"
     yield f"{gains[HARMLESS].mean():+.2f}"
+
+
+def render_recurring(known: Known) -> Iterator[str]:
+    """Mean accuracy of each round, in Markdown."""
+    yield "| the four twice, no reset | first round | second |"
+    yield "|---|---:|---:|"
+    for title, config in RECURRING.items():
+        if recurring_key(config) in known:
+            rounds = np.mean(list(known[recurring_key(config)].values()), axis=0)
+            yield f"| {title} | {' | '.join(f'{value:.2f}' for value in rounds)} |"
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ typedef char refold_proof_pace_fits[sizeof(refold_pace) <= REFOLD_PACE_HEAD_BYTE
 /* Of the old reference when a window joins it, as published. */
 #define SHIFT_KEEP 0.8f
 /* Of an image in the features' running mean. */
-#ifndef SOURCE_RATE
 #define SOURCE_RATE (1.0f / 160.0f)
-#endif
 /* Least variance of a feature, as a part of the target's. */
 #define VARIANCE_FLOOR (1.0f / 256.0f)
 
@@ -185,19 +183,13 @@ void refold_pace_empty(refold_pace *pace)
     refold_window_clear(&pace->window);
 }
 
-/* v [d] is in force from the next table on. */
-static void put_in_force(refold_pace *pace, const float *v)
-{
-    memcpy(pace->found, v, pace->cma.config.dimension * sizeof(float));
-    refold_space_go(&pace->space, pace->found);
-}
-
 void refold_pace_change(refold_pace *pace, const refold_adapt_config *config)
 {
     if (pace->generations > 0 && refold_pace_has_moved(pace))
         refold_bank_insert(&pace->bank, pace->found);
     refold_cma_restart(&pace->cma, NULL, config->sigma);
-    put_in_force(pace, pace->cma.mean);
+    memset(pace->found, 0, config->dimension * sizeof(float));
+    refold_space_go(&pace->space, pace->found);
     refold_source_shift_reset(&pace->back);
     pace->generations = 0;
     pace->paused = false;
@@ -352,8 +344,9 @@ static bool improves(refold_ctx *ctx)
     refold_pace *pace = ctx->pace;
     float *before = pace->parts;
     float *after = before + pace->kept;
-    float gain = judge(ctx, pace->found, before) - judge(ctx, pace->cma.mean, after);
+    float gain = judge(ctx, pace->found, before);
 
+    gain = gain - judge(ctx, pace->cma.mean, after);
     return gain > ctx->config.accept * refold_paired_error(before, after, pace->kept);
 }
 
@@ -372,9 +365,8 @@ void refold_pace_search(refold_ctx *ctx)
         advance(ctx);
         refold_shift_absorb(&pace->shift, &pace->window);
         if (ctx->config.accept == 0.0f || improves(ctx))
-            put_in_force(pace, pace->cma.mean);
-        else
-            refold_space_go(&pace->space, pace->found);
+            memcpy(pace->found, pace->cma.mean, ctx->config.dimension * sizeof(float));
+        refold_space_go(&pace->space, pace->found);
         refold_adapt_move(ctx);
     }
     refold_pace_empty(pace);

@@ -3,10 +3,11 @@
  *
  * Internal. Images are kept until a window of them is full. Then every candidate
  * of CMA-ES is judged on the window (confidence.h), and the distribution's mean
- * moves the sites' targets (space.h) from the next image on. The search pauses
- * when it has settled or had its generations; a change of domain, seen in the
- * first moved site's statistics or by FORGE's gate, stores its result in the bank
- * and starts another from the stored vector that serves best.
+ * moves the sites' targets (space.h) from the next image on; with `accept` only if
+ * it serves better than what is in force by more than chance (paired.h). The search
+ * pauses when it has settled or had its generations; a change of domain, seen in the
+ * first moved site's statistics or by FORGE's gate, stores what is in force in the
+ * bank and starts another from the stored vector that serves best.
  *
  * Source: the PACE method of docs/numerics.md; the loss and the space are ours.
  */

@@ -170,6 +170,7 @@ def _check_code(path: Path, artefact: Artefact, modes: Sequence[Mode]) -> None:
     for mode in modes:
         needed = mode.config.parts
         if needed <= contained:
+            _check_features(path, artefact, mode)
             continue
         if artefact.manifest.sites or compiled == "none":
             adapt = "+".join(sorted((needed | contained) - {"none"}))
@@ -181,6 +182,19 @@ def _check_code(path: Path, artefact: Artefact, modes: Sequence[Mode]) -> None:
         raise UserError(
             f"{path} cannot run mode '{mode.text}': the model has no recalibration "
             "sites ('refold inspect' says why of each layer); use --adapt off"
+        )
+
+
+def _check_features(path: Path, artefact: Artefact, mode: Mode) -> None:
+    """Refuse to compare features where none of clean images are stored."""
+    search, config = artefact.manifest.search, mode.config
+    if "pace" not in config.parts or search is None or search.features:
+        return
+    if config.weight or config.source:
+        raise UserError(
+            f"{path} cannot run mode '{mode.text}': it compares what the last layer "
+            "reads, and this model's last layer is no dense one, or reads too much; "
+            f"write --adapt '{config.method}:lambda=0;source=off', or add these keys"
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_model import make_images, write_model
+from small_model import make_images, write_data, write_model
 
 from refoldc.adapt import AdaptConfig, AdaptMethod
 from refoldc.artefact import Artefact
@@ -20,6 +22,8 @@ from refoldc.reference import Reference
 
 from refold.boards import load_board
 from refold.build import build_twin
+from refold.errors import UserError
+from refold.runner import RunOptions, run
 from refold.twin import Twin
 
 WINDOW, POPULATION, DIMENSION = 4, 5, 12
@@ -188,3 +192,16 @@ def test_a_domain_that_returns_finds_its_vector(twin: Twin) -> None:
         apart = [float(np.linalg.norm(mean_of(twin) - end)) for end in ends]
         assert expected == int(np.argmin(apart))
         assert 3 * apart[expected] < min(np.delete(apart, expected))
+
+
+def test_features_that_are_not_known_are_refused(
+    artefact: Artefact, tmp_path: Path
+) -> None:
+    """Where the last layer is no dense one the keys to add are named."""
+    other = shutil.copytree(artefact.path, tmp_path / "other.refold")
+    manifest = json.loads((other / "refold.json").read_text())
+    manifest["search"]["features"] = 0
+    (other / "refold.json").write_text(json.dumps(manifest))
+    options = RunOptions(data=write_data(tmp_path / "data.npz"), adapt="pace:k=8")
+    with pytest.raises(UserError, match="lambda=0;source=off"):
+        run(other, options)

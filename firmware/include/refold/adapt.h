@@ -67,7 +67,8 @@ typedef struct refold_report {
 
 /*
  * The defaults: FORGE, lagged, gated, a = 0.5, floor 1/640, warm 8, every image.
- * PACE's are those of `forge+pace`; `pace` alone asks for a larger sigma.
+ * PACE's are those of `forge+pace`; `pace` alone asks for a larger sigma, and for the
+ * features' help: lambda and source.
  */
 void refold_adapt_defaults(const refold_model *model, refold_adapt_config *config);
 
