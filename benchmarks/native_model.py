@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
+from refoldc.input_spec import input_slots
 
 from refold import facts
 from refold.boards import load_board
@@ -44,11 +46,14 @@ class SearchSize:
     Attributes:
         moved: Numbers of the sites that move.
         dimension, window: The most that there is memory for.
+        whole: Candidates run the whole network; needed where other sites move than
+            those that the model was compiled for.
     """
 
     moved: tuple[int, ...] | None = None
     dimension: int | None = None
     window: int | None = None
+    whole: bool = False
 
 
 AS_COMPILED = SearchSize()
@@ -116,6 +121,13 @@ class NativeModel:
             gates[number] = self.library.refold_last(self._context).contents.gate
         return Answers(logits, gates != facts.Gate.CLOSED)
 
+    def search_s(self, window: NDArray[np.uint8]) -> float:
+        """Run images that fill a window; the processor's seconds of its search."""
+        self.run(window)
+        start = time.thread_time()
+        self.library.refold_adapt_search(self._context)
+        return time.thread_time() - start
+
 
 def _with_margin(text: str, margin: float | None) -> str:
     """The model's source, with another margin of the gate."""
@@ -127,6 +139,9 @@ def _with_margin(text: str, margin: float | None) -> str:
 def _with_search(text: str, search: SearchSize, artefact: Artefact) -> str:
     """The model's source, with another plan of PACE."""
     values = {"dimension": search.dimension, "window": search.window}
+    if search.whole:
+        slot = input_slots(artefact.qgraph)[-1]
+        values |= {"first": 0, "kept": 0, "kept_bytes": slot.end}
     if search.moved is not None:
         sites = artefact.manifest.sites
         values["channels"] = sum(sites[number].channels for number in search.moved)

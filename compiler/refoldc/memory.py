@@ -7,7 +7,7 @@ them with what the runtime says.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from refoldc.errors import DoesNotFit
 from refoldc.input_spec import input_slots
@@ -28,8 +28,8 @@ from refoldc.plan import ALIGNMENT, Plan, aligned
 from refoldc.search import (
     SearchPlan,
     search_bytes,
-    search_cuts,
     search_record_bytes,
+    spare_bytes,
 )
 from refoldc.softmax import ENTRIES
 
@@ -48,6 +48,7 @@ class Limits:
     Attributes:
         board: Its id, for the message.
         ram_bytes: For the arena and what the link holds.
+        fast_bytes: The same within the chip, where the board has slower RAM, too.
         flash_bytes: For weights and tables.
         packed: Its builds contain the weights a second time, for SIMD kernels.
         link_images: Images that its link must hold; 0 where nothing limits it.
@@ -60,6 +61,7 @@ class Limits:
     packed: bool = False
     link_images: int = 0
     others: tuple[Limits, ...] = ()
+    fast_bytes: int | None = None
 
     def holds(self, memory: Memory) -> bool:
         """Whether a model fits."""
@@ -132,36 +134,6 @@ def measure(graph: QGraph, plan: Plan, search: SearchPlan | None = None) -> Memo
         link_image_bytes=link_image_bytes(graph),
         adapt_items=items,
         spare_bytes=spare_bytes(graph, search),
-    )
-
-
-def fit_search(
-    graph: QGraph, plan: Plan, search: SearchPlan | None, limits: Limits | None
-) -> SearchPlan | None:
-    """The search whose candidates have least to run of those that a board holds.
-
-    Where it holds none, the one that needs least memory, for the message.
-
-    Args:
-        graph: The network.
-        plan: Of its activations.
-        search: Of PACE, if the firmware contains it.
-        limits: Of the board, if one was named.
-    """
-    if search is None or limits is None:
-        return search
-    ways = [replace(search, cut=cut) for cut in search_cuts(graph, search.sites)]
-    fitting = (way for way in ways if limits.holds(measure(graph, plan, way)))
-    return next(fitting, min(ways, key=lambda way: way.cut.kept_bytes))
-
-
-def spare_bytes(graph: QGraph, search: SearchPlan | None) -> int:
-    """What the window of a search takes beyond the least that it may keep."""
-    if search is None:
-        return 0
-    least = min(cut.kept_bytes for cut in search_cuts(graph, search.sites))
-    return aligned(search.window * search.cut.kept_bytes) - aligned(
-        search.window * least
     )
 
 

@@ -25,13 +25,14 @@ from refoldc.correct_bias import correct_biases
 from refoldc.emit import Stamp, emit_model
 from refoldc.equalise import equalise
 from refoldc.errors import BadModel
+from refoldc.fit_search import fit_search
 from refoldc.fold import fold
 from refoldc.importer import import_proto
 from refoldc.ir import Graph, QGraph
 from refoldc.loading import load_onnx
 from refoldc.manifest import make_manifest
 from refoldc.measure_gate import IMAGES, measure_gate
-from refoldc.memory import Limits, check_fits, fit_search, measure
+from refoldc.memory import Limits, check_fits, measure
 from refoldc.options import CompileOptions
 from refoldc.plan import plan
 from refoldc.qdq_export import qdq_model

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from refoldc.cut import Cut, find_cuts
 from refoldc.errors import BadOptions
 from refoldc.ir import F32, QDense, QGraph
+from refoldc.plan import aligned
 from refoldc.reference import Reference
 from refoldc.sites import parse_sites
 
@@ -76,7 +77,7 @@ def plan_search(
     """Choose what moves; None where the firmware contains no PACE.
 
     Candidates begin where that leaves least to run, whatever memory it takes:
-    ``memory.fit_search`` chooses another point where there is not enough.
+    ``fit_search`` chooses another point where there is not enough.
 
     Args:
         graph: The integer network.
@@ -171,6 +172,15 @@ def search_bytes(graph: QGraph, plan: SearchPlan) -> dict[str, int]:
         + 20 * plan.features
         + 14 * outputs,
     }
+
+
+def spare_bytes(graph: QGraph, search: SearchPlan | None) -> int:
+    """What the window of a search takes beyond the least that it may keep."""
+    if search is None:
+        return 0
+    least = min(cut.kept_bytes for cut in search_cuts(graph, search.sites))
+    kept, fewest = search.window * search.cut.kept_bytes, search.window * least
+    return aligned(kept) - aligned(fewest)
 
 
 def search_record_bytes(graph: QGraph, plan: SearchPlan) -> int:

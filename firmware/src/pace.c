@@ -194,6 +194,7 @@ void refold_pace_change(refold_pace *pace, const refold_adapt_config *config)
     pace->generations = 0;
     pace->paused = false;
     pace->choosing = pace->bank.count > 0;
+    pace->strange = false;
     pace->shift.windows = 0;
 }
 
@@ -350,6 +351,22 @@ static bool improves(refold_ctx *ctx)
     return gain > ctx->config.accept * refold_paired_error(before, after, pace->kept);
 }
 
+/*
+ * One strange window may be chance where images differ more than their pixels do, as
+ * under low contrast: it is neither searched nor absorbed. Two in a row are a change.
+ */
+static void look_for_change(refold_ctx *ctx)
+{
+    refold_pace *pace = ctx->pace;
+    bool strange =
+        refold_shift_distance(&pace->shift, &pace->window) > ctx->config.shift;
+
+    if (strange && pace->strange)
+        refold_pace_change(pace, &ctx->config);
+    else
+        pace->strange = strange;
+}
+
 void refold_pace_search(refold_ctx *ctx)
 {
     refold_pace *pace = ctx->pace;
@@ -357,9 +374,8 @@ void refold_pace_search(refold_ctx *ctx)
 
     if (pace->kept < ctx->config.window)
         return;
-    if (refold_shift_distance(&pace->shift, &pace->window) > ctx->config.shift)
-        refold_pace_change(pace, &ctx->config);
-    if (!pace->paused) {
+    look_for_change(ctx);
+    if (!pace->paused && !pace->strange) {
         if (pace->choosing)
             choose_start(ctx);
         advance(ctx);

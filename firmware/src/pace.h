@@ -49,6 +49,7 @@ typedef struct refold_pace {
     uint8_t taken;             /* where the image under way was put */
     bool paused;               /* the search has ended in this domain */
     bool choosing;             /* the bank is asked before the search begins */
+    bool strange;              /* the last window was far from those before */
     uint16_t generations;      /* of this domain */
     uint16_t passes;           /* rehearsals since the last report */
     uint32_t search_us;        /* and their time */

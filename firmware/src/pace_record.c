@@ -25,7 +25,7 @@ enum {
     HEADER_BYTES = 88
 };
 
-enum { PAUSED = 1, CHOOSING = 2 };
+enum { PAUSED = 1, CHOOSING = 2, STRANGE = 4 };
 
 #define MAX_BLOCKS 9
 
@@ -99,7 +99,8 @@ void refold_pace_save(refold_pace *pace, uint8_t *record)
 
     put_identity(pace, record);
     record[AT_FLAGS] = (uint8_t)((pace->paused ? PAUSED : 0) |
-                                 (pace->choosing ? CHOOSING : 0));
+                                 (pace->choosing ? CHOOSING : 0) |
+                                 (pace->strange ? STRANGE : 0));
     record[AT_BANK] = pace->bank.count;
     put_u16(record + AT_GENERATIONS, pace->generations);
     put_u32(record + AT_TOLD, pace->cma.generation);
@@ -132,7 +133,7 @@ static bool is_ours(const refold_pace *pace, const uint8_t *record, size_t bytes
     expected[AT_FLAGS] = record[AT_FLAGS];
     expected[AT_BANK] = record[AT_BANK];
     return memcmp(record, expected, sizeof expected) == 0 &&
-           record[AT_FLAGS] <= (PAUSED | CHOOSING) &&
+           record[AT_FLAGS] <= (PAUSED | CHOOSING | STRANGE) &&
            record[AT_BANK] <= pace->bank.capacity &&
            get_u32(crc) == refold_crc32(0, record, bytes - CRC_BYTES) &&
            all_finite(record + HEADER_BYTES, crc);
@@ -149,6 +150,7 @@ bool refold_pace_load(refold_pace *pace, const uint8_t *record)
         return false;
     pace->paused = (record[AT_FLAGS] & PAUSED) != 0;
     pace->choosing = (record[AT_FLAGS] & CHOOSING) != 0;
+    pace->strange = (record[AT_FLAGS] & STRANGE) != 0;
     pace->bank.count = record[AT_BANK];
     pace->generations = get_u16(record + AT_GENERATIONS);
     pace->cma.generation = get_u32(record + AT_TOLD);

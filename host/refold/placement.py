@@ -68,6 +68,7 @@ def _limits(board: Board) -> Limits:
         flash_bytes=None if flash is None else flash - memory.system_flash_bytes,
         packed=board.chip in SIMD_CHIPS,
         link_images=WINDOWS[-1] if sizes else 0,
+        fast_bytes=free_sram(board),
     )
 
 

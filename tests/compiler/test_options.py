@@ -18,6 +18,8 @@ from refoldc.options import CompileOptions
         ("targets", "best", "expected one of 'mix', 'bn'"),
         ("sites", "14,6", "14\\+6\\+5"),
         ("sites", "auto:0", "auto:K"),
+        ("moved_sites", "auto:3", "'first', 'last', or site numbers"),
+        ("moved_sites", "last", "adapt is 'forge', which moves no site"),
         ("calibration", "percentile:x", "percentile:99.99"),
         ("calibration", "percentile:0.5", "above 50"),
         ("calibration", "entropy", "'minmax'"),

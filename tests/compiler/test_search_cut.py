@@ -15,8 +15,9 @@ from graphs import RELU, GraphBuilder, make_images, quantised
 from refoldc.adapt import AdaptConfig
 from refoldc.emit import emit_model
 from refoldc.errors import DoesNotFit
+from refoldc.fit_search import fit_search
 from refoldc.ir import QGraph
-from refoldc.memory import Limits, check_fits, fit_search, measure
+from refoldc.memory import Limits, check_fits, measure
 from refoldc.plan import plan
 from refoldc.search import SearchPlan, measure_features, plan_search, search_cuts
 
@@ -163,7 +164,7 @@ def test_a_window_that_is_emptied_keeps_the_image_under_way(
 
 
 def test_a_board_decides_what_is_kept() -> None:
-    """The latest point that it holds; nothing limits it without a board."""
+    """The latest point that its fast memory holds, or else all of it, if it has one."""
     ways = searches()
     needs = [measure(GRAPH, LAYOUT, way).arena_bytes for way in ways]
     assert min(needs) == needs[-1] < needs[0] == needs[1]
@@ -171,6 +172,8 @@ def test_a_board_decides_what_is_kept() -> None:
         (None, ways[0]),
         (Limits("b", needs[0]), ways[0]),
         (Limits("b", needs[0] - 1), ways[-1]),
+        (Limits("b", needs[0], fast_bytes=needs[-1]), ways[-1]),
+        (Limits("b", needs[0], fast_bytes=needs[-1] - 1), ways[0]),
     ):
         assert way == fit_search(GRAPH, LAYOUT, ways[0], limits)
 

@@ -33,6 +33,7 @@ from refold.device import Patience
 from refold.esp_tool import Tool
 from refold.lock import hold
 from refold.place import Place
+from refold.resources import bundled_model
 from refold.result import check_place, load_result, write_result
 
 Call = Callable[..., tuple[int, str, str]]
@@ -135,6 +136,41 @@ def test_inspect_of_an_artefact_shows_accuracy(refold: Call, place: Any) -> None
     assert ["layer", "dB", "of", "its", "own", "%", "saturated"] == rows[1][:7]
     assert ["conv", "pool", "fc"] == [row[0] for row in rows[2:5]]
     assert "most noise of its own: " in out
+
+
+def test_what_candidates_run_is_shown(refold: Call, tmp_path: Path) -> None:
+    """By compile and by inspect, in the numbers of the manifest."""
+    words = ("compile", bundled_model(), "--calib", "digits", "--calib-images", "16")
+    late = tmp_path / "late"
+    options = ("--adapt", "pace", "--moved-sites", "last")
+    code, out, _ = refold(*words, "-o", late, *options)
+    assert 0 == code
+    manifest = json.loads((late / "refold.json").read_text())
+    search, cut = manifest["search"], manifest["search"]["cut"]
+    assert 0 < cut["macs"] < manifest["model"]["macs"]
+    expected = (
+        f"search: moves sites {'+'.join(map(str, search['sites']))} with "
+        f"{search['channels']} channels; candidates run from layer "
+        f"{manifest['layers'][cut['first']]['name']} on: "
+        f"{100 * cut['macs'] / manifest['model']['macs']:.1f} % of the network's MACs; "
+        f"{cut['kept_bytes']:,} bytes of an image are kept"
+    )
+    assert expected in out.splitlines()
+    assert expected in refold("inspect", late)[1].splitlines()
+    assert 0 == refold(*words, "-o", tmp_path / "early", "--adapt", "pace")[0]
+    shown = refold("inspect", tmp_path / "early")[1]
+    assert "; candidates run the whole network\n" in shown
+
+
+def test_moved_sites_need_pace(refold: Call, place: Any, tmp_path: Path) -> None:
+    """Else they are refused before anything is read, and nothing is written."""
+    code, _, err = refold(
+        *("compile", place.model, "--calib", place.data, "-o", tmp_path / "a"),
+        *("--moved-sites", "last"),
+    )
+    assert 2 == code
+    assert "compile with adapt 'pace' or 'forge+pace'" in err
+    assert not (tmp_path / "a").exists()
 
 
 def test_layers_are_dumped_on_demand(refold: Call, place: Any, tmp_path: Path) -> None:

@@ -151,12 +151,27 @@ def test_a_stream_repeats_and_a_seed_changes_it(twin: Twin) -> None:
     assert found[0][0] != found[2][0]
 
 
-def test_every_window_a_new_domain(twin: Twin) -> None:
-    """At threshold 0 each search is stored; the next asks zero and the bank first."""
+def test_two_strange_windows_are_a_new_domain(twin: Twin) -> None:
+    """At threshold 0 every second window is one: the first is not searched, and at the
+    second the search so far is stored, and zero and the bank are asked first."""
     twin.configure(replace(PACE, shift=0))
-    found = stream(twin, dark_images(4 * WINDOW))
-    starts = [found[i * WINDOW].forward_passes for i in range(1, 4)]
-    assert [SEARCH + stored * WINDOW for stored in (0, 2, 3)] == starts
+    found = stream(twin, dark_images(6 * WINDOW))
+    starts = [found[i * WINDOW].forward_passes for i in range(1, 6)]
+    expected = [SEARCH, 1, SEARCH + 2 * WINDOW, 1, SEARCH + 3 * WINDOW]
+    assert expected == starts
+
+
+def test_one_strange_window_is_chance(twin: Twin) -> None:
+    """It is passed over, and the search goes on as if it had not been."""
+    images = dark_images(4 * WINDOW)
+    twin.configure(replace(PACE, shift=1.5, weight=0))
+    stream(twin, images[: 2 * WINDOW])
+    before = twin.save_state()
+    stream(twin, 255 - images[:WINDOW])
+    assert before != twin.save_state()  # it is remembered, and what classes to expect
+    found = stream(twin, images[2 * WINDOW :])
+    passes = [outcome.forward_passes for outcome in found]
+    assert [1] * WINDOW + [SEARCH] + [1] * (WINDOW - 1) == passes
 
 
 def test_nothing_is_searched_behind_a_closed_gate(

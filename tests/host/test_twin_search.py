@@ -187,11 +187,14 @@ def test_a_domain_that_returns_finds_its_vector(twin: Twin) -> None:
     for domain in (dark(40 * WINDOW), bright(40 * WINDOW)):
         logits(twin, domain)
         ends.append(mean_of(twin))
-    for domain, expected in ((dark(WINDOW, seed=9), 1), (bright(WINDOW, seed=8), 2)):
+    for domain, expected in (
+        (dark(2 * WINDOW, seed=9), 1),
+        (bright(2 * WINDOW, seed=8), 2),
+    ):
         logits(twin, domain)
         apart = [float(np.linalg.norm(mean_of(twin) - end)) for end in ends]
         assert expected == int(np.argmin(apart))
-        assert 3 * apart[expected] < min(np.delete(apart, expected))
+        assert 2 * apart[expected] < min(np.delete(apart, expected))
 
 
 def test_features_that_are_not_known_are_refused(

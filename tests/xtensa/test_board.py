@@ -42,13 +42,15 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
 
 
 @pytest.fixture(scope="module")
-def digits_pace(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
-    """The bundled model with both methods."""
+def digits_pace(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Artefact:
+    """The bundled model with both methods; the parameter says which sites move."""
     return compile_model(
         bundled_model(),
         load_data("digits", split="train", limit=64).images,
         tmp_path_factory.mktemp("pace") / "digits.refold",
-        options=CompileOptions(adapt="forge+pace"),
+        options=CompileOptions(adapt="forge+pace", moved_sites=request.param),
     )
 
 
@@ -143,11 +145,22 @@ def test_adaptation_state_is_the_native_boards(xtensa: Board, digits: Artefact) 
     assert native_state == state
 
 
-@pytest.mark.parametrize("method", ["pace", "forge+pace"])
+@pytest.mark.parametrize(
+    ("method", "digits_pace", "whole"),
+    [("pace", "first", True), ("forge+pace", "last", False)],
+    indirect=["digits_pace"],
+    ids=["pace", "forge+pace late"],
+)
 def test_searches_are_the_native_boards(
-    xtensa: Board, digits_pace: Artefact, method: Literal["pace", "forge+pace"]
+    xtensa: Board,
+    digits_pace: Artefact,
+    method: Literal["pace", "forge+pace"],
+    whole: bool,
 ) -> None:
     """Candidates, losses and decisions end in the same bits on both boards and here."""
+    search = digits_pace.manifest.search
+    assert search is not None
+    assert whole == (search.cut.first == 0)
     config = AdaptConfig(
         method=method,
         gate=False,
