@@ -110,8 +110,11 @@ def _verdict_case(result: Result) -> junitparser.TestCase:
 
 
 def _reset_line(reset: Reset) -> str:
+    now = "never back"
+    if reset.boot_count is not None:
+        now = f"back with boot count {reset.boot_count}"
     said = f": {reset.text}" if reset.text else ""
     return (
         f"lost ({reset.reason}) in {reset.stream} under {reset.adapt} after "
-        f"{reset.image} images, boot count {reset.boot_count}{said}"
+        f"{reset.image} images, {now}{said}"
     )

@@ -504,7 +504,7 @@ def test_a_lost_board_is_told_in_junit() -> None:
     found = {p.name: p.value for p in case.child(junitparser.Properties)}
     assert {"phase": "hello"} == found
     assert (
-        "lost (brownout) in fog under forge after 17 images, boot count 3: "
+        "lost (brownout) in fog under forge after 17 images, back with boot count 3: "
         "Brownout detector was triggered"
     ) == case.system_out
 
