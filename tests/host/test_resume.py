@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from small_model import make_images, write_model
 
+from refoldc.options import CompileOptions
 from refoldc.pipeline import compile_model
 
 from refold.board_session import Terms, open_session
@@ -42,7 +42,12 @@ from refold.watch import Watch
 
 IMAGES = 6
 STREAMS = [("clean", 0), ("fog", 5)]
-MODES = "forge:gate=off;m=0.5"
+MODES = {
+    "reset": "forge:gate=off;m=0.5",
+    "continual": "forge:gate=off;m=0.5",
+    "pace": "forge+pace:gate=off;d=4;window=4",
+}
+"""By how streams follow each other; PACE's are continual."""
 TERMS = Terms(patience=Patience(first_s=0.03, image_s=2.0, hello_s=2.0, return_s=2.0))
 FRAME = 90
 """About the bytes of an image on the wire."""
@@ -63,10 +68,10 @@ Seen = tuple[list[tuple[str, list[list[int]]]], bytes]
 """Each stream's name and logits, and the adaptation state after the last."""
 
 
-def steps_of(how: Any) -> list[Step]:
+def steps_of(how: str) -> list[Step]:
     """Two streams; continual ones come twice and keep their state."""
-    modes = parse_modes(MODES, sites=1, ranking=(0,), shrinkage=0.5)
-    schedule = Schedule(stream=how, rounds=2 if how == "continual" else 1)
+    modes = parse_modes(MODES[how], sites=1, ranking=(0,), shrinkage=0.5)
+    schedule = Schedule() if how == "reset" else Schedule(stream="continual", rounds=2)
     return plan_steps(schedule, modes, STREAMS, images=IMAGES)
 
 
@@ -122,31 +127,37 @@ def setup(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
     """One board for all tests of this module."""
     folder = tmp_path_factory.mktemp("resume")
     images = make_images(IMAGES)
-    artefact = compile_model(write_model(folder / "m.onnx"), images, folder / "a")
+    artefact = compile_model(
+        write_model(folder / "m.onnx"),
+        images,
+        folder / "a",
+        options=CompileOptions(adapt="forge+pace"),
+    )
     board = load_board("native")
     built = build(artefact.path, board)
     pixels = {"clean": images, "fog": np.uint8(100) + images // 2}
     with spawn([str(built.executable), "--tcp", "0"]) as port:
         made = Setup(board, built, port, pixels)
-        for how in ("reset", "continual"):
+        for how in MODES:
             made.sound[how] = stream(made, port, how, Ledger())
         yield made
 
 
-HOW = pytest.mark.parametrize("how", ["reset", "continual"])
+HOW = pytest.mark.parametrize("how", MODES)
 
 
 def test_streams_and_schedules_differ(setup: Setup) -> None:
     """What the tests below compare would show a stream that is missing or twice."""
-    (reset, _), (continual, _) = setup.sound["reset"], setup.sound["continual"]
-    assert 2 == len({str(logits) for _, logits in reset})
-    assert 4 == len({str(logits) for _, logits in continual})
+    for how, (streams, _) in setup.sound.items():
+        assert len(steps_of(how)) == len({str(logits) for _, logits in streams})
+    assert setup.sound["continual"][0] != setup.sound["pace"][0]
 
 
 @pytest.mark.parametrize(
     ("how", "at"),
     [("reset", 3), ("reset", 6), ("reset", 9), ("reset", 12)]
-    + [("continual", at) for at in range(4, 25, 4)],
+    + [("continual", at) for at in range(4, 25, 4)]
+    + [("pace", at) for at in range(9, 25, 7)],
 )
 def test_a_line_that_is_cut_and_comes_back(setup: Setup, how: str, at: int) -> None:
     """Wherever it is cut the result is that of a sound line; the loss is entered."""
@@ -304,7 +315,7 @@ plans = st.lists(faults, max_size=3)
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],  # another's load fails no test
 )
-@given(how=st.sampled_from(["reset", "continual"]), to_board=plans, to_host=plans)
+@given(how=st.sampled_from(sorted(MODES)), to_board=plans, to_host=plans)
 def test_a_resumed_result_is_right_or_none(
     setup: Setup, how: str, to_board: list[list[Fault]], to_host: list[list[Fault]]
 ) -> None:
