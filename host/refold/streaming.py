@@ -40,11 +40,16 @@ Pictures = Callable[[str, int], NDArray[Any]]
 
 @dataclass(eq=False)
 class _Seen:
-    """One attempt at a step; ``start`` and ``end`` are adaptation states."""
+    """One attempt at a step.
+
+    Attributes:
+        seconds: That it took, without seeking a lost board.
+        start, end: Adaptation states.
+    """
 
     images: NDArray[Any]
     mark: tuple[int, int]
-    began: float = field(default_factory=perf_counter)
+    seconds: float = 0.0
     replies: list[Reply] = field(default_factory=list)
     start: bytes | None = None
     end: bytes | None = None
@@ -95,7 +100,7 @@ class Streaming:
         _logger.info("%s under %s: begins", step.corruption, step.mode.text)
         try:
             try:
-                self._stream(step, seen, again=again)
+                self._timed(step, seen, again=again)
             except InfraError as error:
                 self._recover(step, seen, error)
                 counts = False
@@ -104,6 +109,13 @@ class Streaming:
             if counts:
                 self._enter(step, seen)
         return counts
+
+    def _timed(self, step: Step, seen: _Seen, *, again: bool) -> None:
+        began = perf_counter()
+        try:
+            self._stream(step, seen, again=again)
+        finally:
+            seen.seconds = perf_counter() - began
 
     def _stream(self, step: Step, seen: _Seen, *, again: bool) -> None:
         device = self.session.device
@@ -171,7 +183,6 @@ class Streaming:
         _logger.warning("%s: this stream begins again", what)
 
     def _enter(self, step: Step, seen: _Seen) -> None:
-        seconds = perf_counter() - seen.began
         checked = None
         if self.checker is not None and (step.fresh or seen.start is not None):
             checked = self.checker.submit(
@@ -184,11 +195,13 @@ class Streaming:
                 )
             )
         energy = self.power.take(seen.mark, len(seen.replies))
-        self.ledger.entries.append(Entry(step, seen.replies, seconds, checked, energy))
+        self.ledger.entries.append(
+            Entry(step, seen.replies, seen.seconds, checked, energy)
+        )
         _logger.info(
             "%s under %s: %d of %d images in %.2f s, %d frames sent again",
             *(step.corruption, step.mode.text, len(seen.replies), len(seen.images)),
-            *(seconds, sum(reply.resent for reply in seen.replies)),
+            *(seen.seconds, sum(reply.resent for reply in seen.replies)),
         )
 
 
