@@ -7,6 +7,7 @@ return what arrives instead, so a test drops, damages or repeats what it likes.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -155,14 +156,16 @@ class VirtualDevice:
 
     def _serve(self) -> None:
         try:
-            for _ in range(self._hosts):
-                self._pipe.connect()
-                self._pipe.write(self.script.greeting)
-                self._serve_host()
+            for _ in range(1, self._hosts):
+                with contextlib.suppress(OSError):  # a host that is cut off
+                    self._serve_host()
+            self._serve_host()
         except (OSError, EOFError):
             self._pipe.close()
 
     def _serve_host(self) -> None:
+        self._pipe.connect()
+        self._pipe.write(self.script.greeting)
         tail = b""
         while data := self._pipe.read():
             *chunks, tail = (tail + data).split(DELIMITER)

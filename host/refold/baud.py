@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from refold.boards import Board
-from refold.device import BAUDS, Device, Patience
+from refold.device import Device, Patience
 from refold.errors import GarbledError, InfraError, RefoldError, UserError
 from refold.link import open_link
+from refold.no_hello import BAUDS
 from refold.resources import boards_dir
 from refold.wire import has_baud
 

@@ -10,9 +10,11 @@ from collections.abc import Callable
 import serial
 from serial.tools import list_ports
 
+from refold.deadline import Deadline
 from refold.device import Device, Patience
-from refold.errors import InfraError, UserError
+from refold.errors import InfraError, UserError, during
 from refold.link import Link, open_link
+from refold.phase import Phase
 from refold.protocol import Hello
 
 ROM_BAUD = 115200
@@ -55,6 +57,7 @@ class Boot:
         baud: Of the firmware's link.
         build_hash: What the firmware must report; None takes any.
         wait_s: Longest wait for it.
+        deadline: Of all waits.
         leave_download: Restarts a chip at a port that stays in its bootloader.
     """
 
@@ -65,12 +68,14 @@ class Boot:
         build_hash: str | None,
         *,
         wait_s: float,
+        deadline: Deadline | None = None,
         leave_download: Callable[[str], None] = lambda _port: None,
     ) -> None:
         self._port = port
         self._baud = baud
         self._build_hash = build_hash
         self._wait_s = wait_s
+        self._deadline = deadline or Deadline()
         self._leave_download = leave_download
         self._usb = _usb_number(port)
 
@@ -81,6 +86,10 @@ class Boot:
             UserError: Other firmware answers.
             InfraError: None does; the message has what the boot log tells.
         """
+        with during(Phase.HELLO):
+            return self._await_hello()
+
+    def _await_hello(self) -> Hello:
         hello = self._hello()
         if hello is not None:
             return hello
@@ -97,7 +106,8 @@ class Boot:
 
     def _hello(self) -> Hello | None:
         """What the firmware says; None where it says nothing."""
-        end = time.monotonic() + self._wait_s
+        self._deadline.require()
+        end = min(time.monotonic() + self._wait_s, self._deadline.at)
         with self._open(end) as link:
             device = Device(
                 link,

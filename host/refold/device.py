@@ -16,25 +16,23 @@ from refoldc.adapt import AdaptConfig
 
 from refold import facts
 from refold.errors import (
-    GarbledError,
     InfraError,
     RefoldError,
     RestartError,
-    SilentError,
     UserError,
     during,
 )
 from refold.link import Link
+from refold.no_hello import no_hello
+from refold.patience import TRIES, Patience
 from refold.phase import Phase
 from refold.protocol import DELIMITER, Frame, Hello, Times, encode
-from refold.stream import TRIES, Patience, Reply, Stream
+from refold.stream import Reply, Stream
 
 __all__ = ["Device", "Hello", "Patience", "Reply"]
 
 _logger = logging.getLogger(__name__)
 
-BAUDS = (115200, 460800, 921600)
-"""The usual ones."""
 _USER_FAULTS = (
     facts.Status.ERROR_CONFIG,
     facts.Status.ERROR_UNSUPPORTED,
@@ -94,7 +92,7 @@ class Device:
                 "hello_request", "hello", total_s=self._patience.hello_s
             )
             if frame is None:
-                raise self._no_hello()
+                raise no_hello(self._link, self._patience.hello_s, self._remedy)
         hello = Hello.of(frame)
         stale = self._build_hash is not None and hello.build_hash != self._build_hash
         if stale or hello.abi != facts.ABI:
@@ -106,29 +104,6 @@ class Device:
         self._hello = hello
         _logger.info("%s: %s", self.port, hello)
         return hello
-
-    def _no_hello(self) -> RefoldError:
-        link = self._link
-        wait = f"within {self._patience.hello_s:g} s of asking"
-        if link.other_version is not None:
-            return UserError(
-                f"port {self.port}: the board speaks protocol version "
-                f"{link.other_version}, this refold {facts.PROTOCOL}; {self._remedy}"
-            )
-        if link.received_bytes == 0:
-            return SilentError(
-                f"port {self.port}: the board is silent: no byte {wait}",
-                "check that refold's firmware is flashed, then reset or power-cycle "
-                "the board",
-            )
-        return GarbledError(
-            f"port {self.port}: no answer to hello, but {link.received_bytes} bytes "
-            f"that are no frames {wait}, the last: "
-            f"'{link.last_words(unfinished=True)}'",
-            "either another program runs on the board or the baud rate differs "
-            f"(usual: {', '.join(map(str, BAUDS))}): flash refold's firmware or "
-            "correct the board file",
-        )
 
     # --- streams -------------------------------------------------------------
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from refold import esptool
 from refold.boards import Board, Flash
 from refold.boot import ROM_BAUD, Boot
-from refold.errors import InfraError, UserError
+from refold.deadline import Deadline
+from refold.errors import InfraError, UserError, during
 from refold.esptool import EsptoolError, Kind, Written
 from refold.images import FlashImages
 from refold.lock import hold
+from refold.phase import Phase
 from refold.place import Place, find_place
 from refold.protocol import Hello
 from refold.user_boards import user_board_file
@@ -41,6 +43,7 @@ class FlashPatience:
         slowness: How many times longer than the line needs the images may take;
             erasing and verifying are part of that.
         hello_s: For the firmware to start and answer.
+        deadline: Of all of it.
     """
 
     tries: int = 2
@@ -48,6 +51,7 @@ class FlashPatience:
     overhead_s: float = 60.0
     slowness: float = 4.0
     hello_s: float = 15.0
+    deadline: Deadline = field(default_factory=Deadline)
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def flash(
     esptool.check_installed()
     place = find_place(board, port)
     check_way(board, place)
-    with hold(place, wait_s=wait_s):
+    with hold(place, wait_s=min(wait_s, patience.deadline.left)):
         port = place.url
         open_wire(port, baud=ROM_BAUD).close()  # its messages are the better ones
         check_mac(place)
@@ -121,9 +125,11 @@ def flash(
             board.link.baud,
             images.build_hash or None,
             wait_s=patience.hello_s,
+            deadline=patience.deadline,
             leave_download=partial(esptool.reset_by_watchdog, chip=settings.chip),
         )
-        done, baud, failures = _write(files, settings, port, watch, patience)
+        with during(Phase.FLASH):
+            done, baud, failures = _write(files, settings, port, watch, patience)
         watch.stage(f"{port}: waiting for the firmware's hello")
         hello = boot.await_hello()
     return Flashed(done, baud, _summary(failures), hello)
@@ -218,6 +224,7 @@ def _write(
     failures: list[Failure] = []
     for baud in settings.bauds:
         for _ in range(patience.tries):
+            patience.deadline.require()
             watch.stage(f"{port}: connecting, then {baud} baud")
             try:
                 done = esptool.write(
@@ -239,7 +246,8 @@ def _write(
 def _deadline(files: Mapping[int, Path], baud: int, patience: FlashPatience) -> float:
     total_bytes = sum(file.stat().st_size for file in files.values())
     line_s = 10 * total_bytes / baud  # start bit, eight data bits, stop bit
-    return patience.overhead_s + patience.slowness * line_s
+    needed_s = patience.overhead_s + patience.slowness * line_s
+    return min(needed_s, patience.deadline.left)
 
 
 def _take(failures: Sequence[Failure], port: str, patience: FlashPatience) -> None:

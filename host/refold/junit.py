@@ -7,7 +7,7 @@ from pathlib import Path
 
 import junitparser
 
-from refold.result import Result, Run, Stream, write_text
+from refold.result import Reset, Result, Run, Stream, write_text
 from refold.schedule import stream_label
 
 
@@ -15,7 +15,8 @@ def render_junit(result: Result) -> str:
     """Return the XML text.
 
     A stream with parity mismatches fails. What concerns the run as a whole, a
-    missed bound or a lost board, is a case of its own: a failure or an error.
+    missed bound or a lost board, is a case of its own: a failure or an error. It has
+    the phase in which the run ended early, and the times that the board was lost.
     """
     suite = junitparser.TestSuite(f"refold {result.model.name} {result.board.id}")
     for name, value in _facts(result):
@@ -92,6 +93,12 @@ def _stream_case(run: Run, stream: Stream) -> junitparser.TestCase:
 
 def _verdict_case(result: Result) -> junitparser.TestCase:
     case = junitparser.TestCase("verdict", classname="refold")
+    if result.phase is not None:
+        properties = junitparser.Properties()
+        properties.add_property(junitparser.Property("phase", result.phase))
+        case.append(properties)
+    if result.resets:
+        case.system_out = "\n".join(map(_reset_line, result.resets))
     message = "; ".join(result.reasons)
     if result.verdict == "infra":
         case.result = [junitparser.Error(message, "infra")]
@@ -100,3 +107,14 @@ def _verdict_case(result: Result) -> junitparser.TestCase:
     elif result.verdict == "fail":
         case.result = [junitparser.Failure(message, "bound")]
     return case
+
+
+def _reset_line(reset: Reset) -> str:
+    now = "never back"
+    if reset.boot_count is not None:
+        now = f"back with boot count {reset.boot_count}"
+    said = f": {reset.text}" if reset.text else ""
+    return (
+        f"lost ({reset.reason}) in {reset.stream} under {reset.adapt} after "
+        f"{reset.image} images, {now}{said}"
+    )

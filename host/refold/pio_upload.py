@@ -19,10 +19,12 @@ from refoldc.artefact import load_artefact
 from refold import placement
 from refold.boards import Board
 from refold.boot import Boot
-from refold.errors import InfraError, UserError
+from refold.deadline import Deadline
+from refold.errors import InfraError, UserError, during
 from refold.esp_build import prepare
 from refold.flash import check_mac
 from refold.lock import hold
+from refold.phase import Phase
 from refold.place import find_place
 from refold.protocol import Hello
 from refold.recipe import make_recipe
@@ -40,7 +42,13 @@ _logger = logging.getLogger(__name__)
 
 
 def upload(
-    artefact: Path, board: Board, port: str, *, watch: Watch, wait_s: float = 0.0
+    artefact: Path,
+    board: Board,
+    port: str,
+    *,
+    watch: Watch,
+    wait_s: float = 0.0,
+    deadline: Deadline | None = None,
 ) -> Hello:
     """Build and upload with the board's PlatformIO environment, await the firmware.
 
@@ -50,12 +58,14 @@ def upload(
         port: As :func:`refold.place.find_place` takes it.
         watch: Told what is done.
         wait_s: How long to wait for a process that has the board.
+        deadline: Of all of it; building is not interrupted.
 
     Raises:
         RefoldcError: ``artefact`` is no compiled model, or too large for the board.
         UserError: PlatformIO or the port is missing, or the build fails.
         InfraError: The upload fails, or no firmware answers.
     """
+    deadline = deadline or Deadline()
     if importlib.util.find_spec("platformio") is None:
         raise UserError("PlatformIO is not installed; run pip install 'refold[hw]'")
     watch.stage(f"PlatformIO builds {board.toolchain.env}")
@@ -63,19 +73,26 @@ def upload(
     if code != 0:
         raise UserError(f"PlatformIO cannot build {board.toolchain.env}:\n{said}")
     place = find_place(board, port)
-    with hold(place, wait_s=wait_s):
+    with hold(place, wait_s=min(wait_s, deadline.left)):
         port = place.url
         open_wire(port, baud=board.link.baud).close()
         check_mac(place)
-        boot = Boot(port, board.link.baud, _build_hash(artefact, board), wait_s=HELLO_S)
-        watch.stage(f"PlatformIO uploads to {port}")
-        target = ("--target", "upload", "--upload-port", port)
-        code, said = _pio(artefact, board, *target, timeout_s=UPLOAD_S)
-        if code != 0:
-            raise InfraError(
-                f"port {port}: PlatformIO cannot upload:\n{said}\n"
-                "check cable and port; hold BOOT while it connects"
-            )
+        build_hash = _build_hash(artefact, board)
+        boot = Boot(
+            port, board.link.baud, build_hash, wait_s=HELLO_S, deadline=deadline
+        )
+        with during(Phase.FLASH):
+            deadline.require()
+            watch.stage(f"PlatformIO uploads to {port}")
+            target = ("--target", "upload", "--upload-port", port)
+            limit_s = min(UPLOAD_S, deadline.left)
+            code, said = _pio(artefact, board, *target, timeout_s=limit_s)
+            if code != 0:
+                deadline.require()
+                raise InfraError(
+                    f"port {port}: PlatformIO cannot upload:\n{said}\n"
+                    "check cable and port; hold BOOT while it connects"
+                )
         watch.stage(f"{port}: waiting for the firmware's hello")
         return boot.await_hello()
 

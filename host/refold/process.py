@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import IO, cast
 
 from refold.deadline import Deadline
-from refold.errors import InfraError, UserError
+from refold.errors import InfraError, UserError, during
+from refold.phase import Phase
 
 START_S = 20.0
 """Longest wait for the port's name."""
@@ -37,7 +38,9 @@ def spawn(command: Sequence[str], deadline: Deadline | None = None) -> Iterator[
     """
     with tempfile.TemporaryFile() as errors, _running(command, errors) as child:
         try:
-            yield _await_port(child, deadline or Deadline())
+            with during(Phase.CONNECT):
+                url = _await_port(child, deadline or Deadline())
+            yield url
         except InfraError as error:
             if not _ended(child):
                 raise

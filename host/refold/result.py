@@ -187,10 +187,10 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
         phase: In which it was.
         adapt, stream: Which stream was cut off, as in JUnit XML.
         image: Of that, replies that had come; they count only where the run ended.
-        reason: ``disconnect`` where the board ran on; else that of its restart, as in
-            its Hello: ``unknown``, ``power_on``, ``software``, ``panic``,
-            ``watchdog``, ``brownout``, ``deep_sleep``.
-        boot_count: The board's, after that.
+        reason: Of its restart, by its Hello or its words: ``unknown``, ``power_on``,
+            ``software``, ``panic``, ``watchdog``, ``brownout``, ``deep_sleep``; where
+            neither tells of one, ``disconnect`` of a line and ``silent`` of a board.
+        boot_count: The board's, after that; null where it did not come back.
         text: What it said of it outside frames; may be empty.
     """
 
@@ -199,7 +199,7 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
     stream: str
     image: int
     reason: str
-    boot_count: int
+    boot_count: int | None
     text: str
 
 

@@ -61,19 +61,20 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Comeback:
-    """How a board was lost, now that it is back.
+class Loss:
+    """A board that was lost.
 
     Attributes:
-        error: By which it showed; may tell more than the one that was caught.
-        reason: Why it restarted; None where it did not, and the line was cut.
-        boot_count: The board's, now.
+        error: By which it showed; where it is not back, also what was found then.
+        reason: Why it restarted, a :class:`ResetReason` in lower case; where it did
+            not, or is not back, ``disconnect`` of a line and ``silent`` of a board.
+        boot_count: The board's, now; None where it is not back.
         text: What it said of it, outside frames.
     """
 
     error: InfraError
-    reason: ResetReason | None
-    boot_count: int
+    reason: str
+    boot_count: int | None
     text: str
 
 
@@ -112,6 +113,7 @@ class Session:
             self._cycle_power()
         except GarbledError as error:
             raise self._way.suspect(error) from None
+        self._link.take_text()  # of a start before this session
         return self
 
     def __exit__(
@@ -127,7 +129,7 @@ class Session:
         """The line that is open now."""
         return self._link
 
-    def recover(self, error: InfraError, *, restart: bool = True) -> Comeback:
+    def recover(self, error: InfraError, *, restart: bool = True) -> Loss:
         """Get the board back after ``error``, and find out what happened to it.
 
         Args:
@@ -135,25 +137,29 @@ class Session:
             restart: A board that is started here may be started anew.
 
         Raises:
-            InfraError: It was not lost, or does not come back: ``error``, or what
-                tells more.
+            InfraError: ``error``: the board was not lost, or the deadline has passed.
         """
         if self._deadline.left == 0:
             raise error
-        before, text = self._hello, self._link.take_text()
-        lost = isinstance(error, LostError) or not self._answers()
-        if lost:
-            if self._way.started and not restart:
-                raise error
-            error = self._reach_again(error)
-        text += self._link.take_text()
-        self._hello = after = self.device.hello()
-        rebooted = after.boot_count != before.boot_count
-        if not (lost or rebooted or isinstance(error, RestartError)):
+        before, words = self._hello, self._link.take_text()
+        if isinstance(error, LostError) or not self._answers():
+            return self._seek(error, words, restart=restart)
+        rebooted = self._hello.boot_count != before.boot_count
+        if not (rebooted or isinstance(error, RestartError)):
             raise error
-        said = list(telling_lines(text))
-        reason = _reason(after, said, cut=lost and not rebooted)
-        return Comeback(error, reason, after.boot_count, "; ".join(s for s, _ in said))
+        said = list(telling_lines(words + self._link.take_text()))
+        return _loss(error, _reason(self._hello, said), self._hello, said)
+
+    def _seek(self, error: InfraError, words: str, *, restart: bool) -> Loss:
+        """Reach a board again whose line is dead; it may have restarted, or not."""
+        before = self._hello
+        back, found = self._reach_again(error, restart=restart)
+        said = list(telling_lines(words + self._link.take_text()))
+        if not back:
+            return _loss(found, _cause(error, said), None, said)
+        rebooted = self._hello.boot_count != before.boot_count
+        reason = _reason(self._hello, said) if rebooted else _cause(error, said)
+        return _loss(found, reason, self._hello, said)
 
     # --- ways to the board -------------------------------------------------------
 
@@ -164,7 +170,6 @@ class Session:
                 self._link = self._open(line, until)
             device = self._way.greet(self._link)
             self._hello = device.hello()
-            self._link.take_text()
             self.device = device
             self._line = line.pop_all()
 
@@ -195,24 +200,29 @@ class Session:
     def _answers(self) -> bool:
         """Whether the board answers on the line that is open."""
         try:
-            self.device.hello()
+            self._hello = self.device.hello()
         except InfraError as error:
             _logger.info("%s", error)
             return False
         return True
 
-    def _reach_again(self, error: InfraError) -> InfraError:
-        """Come back to a board that was lost with ``error``; return what that told."""
+    def _reach_again(
+        self, error: InfraError, *, restart: bool
+    ) -> tuple[bool, InfraError]:
+        """Return whether a board that was lost is back, and what there is to tell."""
+        if self._way.started and not restart:
+            return False, error
         told = self._let_go(error)
         try:
-            self._return()
-        except SilentError as silent:
-            if self._way.power_cycle is None:
-                raise _gone(told, silent) from silent
-            self._cycle_power()
+            try:
+                self._return()
+            except SilentError:
+                if self._way.power_cycle is None:
+                    raise
+                self._cycle_power()
         except (InfraError, UserError) as absent:
-            raise _gone(told, absent) from absent
-        return told
+            return False, _gone(told, absent)
+        return True, told
 
     def _let_go(self, error: InfraError) -> InfraError:
         """Close the line; return ``error``, or what tells how the board ended."""
@@ -244,15 +254,26 @@ class Session:
             ) from error
 
 
-def _reason(
-    hello: Hello, said: list[tuple[str, ResetReason]], *, cut: bool
-) -> ResetReason | None:
-    """Why the board restarted; its own words tell where its Hello does not."""
-    told = next((reason for _, reason in said), None)
-    if cut:
-        return told
-    known = hello.reset_reason in set(ResetReason) - {ResetReason.UNKNOWN}
-    return ResetReason(hello.reset_reason) if known else told or ResetReason.UNKNOWN
+Said = list[tuple[str, ResetReason]]
+
+
+def _loss(error: InfraError, reason: str, hello: Hello | None, said: Said) -> Loss:
+    now = None if hello is None else hello.boot_count
+    return Loss(error, reason, now, "; ".join(line for line, _ in said))
+
+
+def _reason(hello: Hello, said: Said) -> str:
+    """Why a board restarted; its own words tell where its Hello does not."""
+    if hello.reset_reason in set(ResetReason) - {ResetReason.UNKNOWN}:
+        return ResetReason(hello.reset_reason).name.lower()
+    return said[0][1].name.lower() if said else ResetReason.UNKNOWN.name.lower()
+
+
+def _cause(error: InfraError, said: Said) -> str:
+    """Why a board was away of which no Hello tells it."""
+    if said:
+        return said[0][1].name.lower()
+    return "disconnect" if isinstance(error, LostError) else "silent"
 
 
 def _gone(error: InfraError, absent: InfraError | UserError) -> InfraError:

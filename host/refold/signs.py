@@ -42,18 +42,16 @@ _SIGNS = tuple(
 """The first that a line has counts: a watchdog's panic is the watchdog's."""
 
 _MEANS = {
-    ResetReason.BROWNOUT: (
+    "disconnect": "check cable and hub; the board may have run on",
+    "silent": "its firmware hangs: see that it is powered, and give --power-cycle",
+    "brownout": (
         "its supply voltage fell: use a short cable, a port of the computer itself or "
         "a supply of its own"
     ),
-    ResetReason.WATCHDOG: (
-        "its firmware hung: look at the backtrace in the log (--log-file)"
-    ),
-    ResetReason.PANIC: (
-        "its firmware crashed: look at the backtrace in the log (--log-file)"
-    ),
-    ResetReason.POWER_ON: "its power came back or RESET was pressed: check its cable",
-    ResetReason.SOFTWARE: (
+    "watchdog": ("its firmware hung: look at the backtrace in the log (--log-file)"),
+    "panic": ("its firmware crashed: look at the backtrace in the log (--log-file)"),
+    "power_on": "its power came back or RESET was pressed: check its cable",
+    "software": (
         "it was restarted by software or over USB: end other programs that use its port"
     ),
 }
@@ -68,8 +66,6 @@ def telling_lines(text: str) -> Iterator[tuple[str, ResetReason]]:
             yield line.strip()[:_SHOWN_CHARACTERS], sign.reason
 
 
-def remedy_of(reason: ResetReason | None) -> str:
-    """Say what to look at after a reset for ``reason``; None where it was none."""
-    if reason is None:
-        return "the line was cut, the board ran on: check cable and hub"
+def remedy_of(reason: str) -> str:
+    """Say what to look at after a loss for ``reason``, as in a result's resets."""
     return _MEANS.get(reason, "check the board's cable, power and log (--log-file)")

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from refold.errors import InfraError, RestartError, UserError
 from refold.facts import CHUNK_BYTES, STATUS_TEXT, Status
 from refold.link import Link
+from refold.patience import TRIES, Patience
 from refold.protocol import Frame, Hello, encode
 
 _logger = logging.getLogger(__name__)
 
 GATE_NONE = 255
-TRIES = 16
-"""Least number of times that an answer is asked for before it is given up."""
 _SEQUENCES = 1 << 16
 
 
@@ -57,23 +56,6 @@ class Reply(NamedTuple):
     gate: bool | None
     forward_passes: int
     resent: int
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long to wait, in seconds.
-
-    Attributes:
-        first_s: For an answer, before it is asked for again; then ever longer.
-        image_s: For one image, or one request, altogether.
-        hello_s: For a Hello: a board may be booting, but not for longer.
-        return_s: For a port to come back that was there.
-    """
-
-    first_s: float = 0.5
-    image_s: float = 60.0
-    hello_s: float = 10.0
-    return_s: float = 15.0
 
 
 def wire_bytes(input_bytes: int) -> int:

@@ -25,7 +25,7 @@ from refold.phase import Phase
 from refold.power.recorder import Recorder
 from refold.result import Reset
 from refold.schedule import Step
-from refold.session import Comeback, Session
+from refold.session import Loss, Session
 from refold.signs import remedy_of
 from refold.watch import Watch
 
@@ -40,11 +40,16 @@ Pictures = Callable[[str, int], NDArray[Any]]
 
 @dataclass(eq=False)
 class _Seen:
-    """One attempt at a step; ``start`` and ``end`` are adaptation states."""
+    """One attempt at a step.
+
+    Attributes:
+        seconds: That it took, without seeking a lost board.
+        start, end: Adaptation states.
+    """
 
     images: NDArray[Any]
     mark: tuple[int, int]
-    began: float = field(default_factory=perf_counter)
+    seconds: float = 0.0
     replies: list[Reply] = field(default_factory=list)
     start: bytes | None = None
     end: bytes | None = None
@@ -95,7 +100,7 @@ class Streaming:
         _logger.info("%s under %s: begins", step.corruption, step.mode.text)
         try:
             try:
-                self._stream(step, seen, again=again)
+                self._timed(step, seen, again=again)
             except InfraError as error:
                 self._recover(step, seen, error)
                 counts = False
@@ -104,6 +109,13 @@ class Streaming:
             if counts:
                 self._enter(step, seen)
         return counts
+
+    def _timed(self, step: Step, seen: _Seen, *, again: bool) -> None:
+        began = perf_counter()
+        try:
+            self._stream(step, seen, again=again)
+        finally:
+            seen.seconds = perf_counter() - began
 
     def _stream(self, step: Step, seen: _Seen, *, again: bool) -> None:
         device = self.session.device
@@ -152,24 +164,25 @@ class Streaming:
             InfraError: The run ends here.
         """
         resume = self.on_reset == "resume"
-        back = self.session.recover(error, restart=resume)
-        self.ledger.resets.append(_reset(step, len(seen.replies), back))
-        what = _describe(step, len(seen.replies), back)
+        loss = self.session.recover(error, restart=resume)
+        self.ledger.resets.append(_reset(step, len(seen.replies), loss))
+        what = _describe(step, len(seen.replies), loss)
+        if loss.boot_count is None:
+            raise _gone(loss) from error
         if not resume:
             raise InfraError(
-                f"{back.error.found}; {what}",
-                f"{remedy_of(back.reason)}; --on-reset resume streams on",
+                f"{loss.error.found}; {what}",
+                f"{remedy_of(loss.reason)}; --on-reset resume streams on",
             ) from error
         if len(self.ledger.resets) > MOST_RESETS:
             raise InfraError(
                 f"the board was lost {len(self.ledger.resets)} times in this run; the "
                 f"last time {what}",
-                remedy_of(back.reason),
+                remedy_of(loss.reason),
             ) from error
         _logger.warning("%s: this stream begins again", what)
 
     def _enter(self, step: Step, seen: _Seen) -> None:
-        seconds = perf_counter() - seen.began
         checked = None
         if self.checker is not None and (step.fresh or seen.start is not None):
             checked = self.checker.submit(
@@ -182,35 +195,44 @@ class Streaming:
                 )
             )
         energy = self.power.take(seen.mark, len(seen.replies))
-        self.ledger.entries.append(Entry(step, seen.replies, seconds, checked, energy))
+        self.ledger.entries.append(
+            Entry(step, seen.replies, seen.seconds, checked, energy)
+        )
         _logger.info(
             "%s under %s: %d of %d images in %.2f s, %d frames sent again",
             *(step.corruption, step.mode.text, len(seen.replies), len(seen.images)),
-            *(seconds, sum(reply.resent for reply in seen.replies)),
+            *(seen.seconds, sum(reply.resent for reply in seen.replies)),
         )
 
 
-def _reset(step: Step, image: int, back: Comeback) -> Reset:
+def _reset(step: Step, image: int, loss: Loss) -> Reset:
     return Reset(
         phase=Phase.STREAM,
         adapt=step.mode.text,
         stream=step.label,
         image=image,
-        reason=_word(back),
-        boot_count=back.boot_count,
-        text=back.text,
+        reason=loss.reason,
+        boot_count=loss.boot_count,
+        text=loss.text,
     )
 
 
-def _word(back: Comeback) -> str:
-    return "disconnect" if back.reason is None else back.reason.name.lower()
+def _gone(loss: Loss) -> InfraError:
+    """What ends the run, with the board's last words."""
+    if not loss.text:
+        return loss.error
+    return InfraError(
+        f"{loss.error.found}; it said '{loss.text}'",
+        remedy_of(loss.reason),
+        phase=loss.error.phase,
+    )
 
 
-def _describe(step: Step, image: int, back: Comeback) -> str:
+def _describe(step: Step, image: int, loss: Loss) -> str:
     """What happened, for people."""
-    said = f", saying '{back.text}'" if back.text else ""
+    said = f", saying '{loss.text}'" if loss.text else ""
     return (
-        f"the board was lost ({_word(back)}{said}) after {image} images of "
+        f"the board was lost ({loss.reason}{said}) after {image} images of "
         f"{step.label} under {step.mode.text}, and is back with boot count "
-        f"{back.boot_count}"
+        f"{loss.boot_count}"
     )

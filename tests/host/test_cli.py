@@ -34,6 +34,7 @@ from refold.esp_tool import Tool
 from refold.lock import hold
 from refold.place import Place
 from refold.resources import bundled_model
+from refold.process import spawn
 from refold.result import check_place, load_result, write_result
 
 Call = Callable[..., tuple[int, str, str]]
@@ -597,10 +598,9 @@ def test_a_port_that_answers_garbage(
     assert ("infra", False) == _verdict(result)
 
 
-def test_a_board_killed_in_mid_stream(
-    refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run ends with 3, and what was answered till then is in all files."""
+@pytest.fixture
+def killed(refold: Call, place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kill the board's process after ten images, once."""
     children: list[subprocess.Popen[bytes]] = []
     start = subprocess.Popen
 
@@ -614,10 +614,15 @@ def test_a_board_killed_in_mid_stream(
             os.kill(children[-1].pid, signal.SIGKILL)
 
     seen: list[int] = []
-    data = write_data(tmp_path / "long.npz", count=2000)
     refold("build", place.artefact)
     monkeypatch.setattr(subprocess, "Popen", record)
     monkeypatch.setattr(ProgressWatch, "image", kill_after_ten)
+
+
+@pytest.mark.usefixtures("killed")
+def test_a_board_killed_in_mid_stream(refold: Call, place: Any, tmp_path: Path) -> None:
+    """The run ends with 3, and what was answered till then is in all files."""
+    data = write_data(tmp_path / "long.npz", count=2000)
     code, _, err = refold(
         *("run", place.artefact, "--data", data, "--corruptions", "none"),
         *("--json", tmp_path / "r.json", "--html", tmp_path / "r.html"),
@@ -626,10 +631,53 @@ def test_a_board_killed_in_mid_stream(
     assert "killed by signal 9" in err
     assert "cable" not in err
     assert ("infra", False) == _verdict(tmp_path / "r.json")
-    stream = load_result(tmp_path / "r.json").runs[0].streams[0]
+    result = load_result(tmp_path / "r.json")
+    stream = result.runs[0].streams[0]
     assert 10 <= stream.images < 2000
     assert 0 == stream.parity_mismatches
+    assert "stream" == result.phase
     assert "incomplete" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("killed")
+def test_a_board_killed_in_mid_stream_and_resumed(
+    refold: Call, place: Any, tmp_path: Path
+) -> None:
+    """The run passes with every image once, and tells what happened."""
+    data = write_data(tmp_path / "long.npz", count=2000)
+    code, _, err = refold(
+        *("run", place.artefact, "--data", data, "--corruptions", "none"),
+        *("--json", tmp_path / "r.json", "--on-reset", "resume"),
+    )
+    assert 0 == code
+    assert "warning: the board was lost (disconnect) after " in err
+    assert ("pass", True) == _verdict(tmp_path / "r.json")
+    result = load_result(tmp_path / "r.json")
+    found = [(s.images, s.parity_mismatches) for r in result.runs for s in r.streams]
+    assert [(2000, 0), (2000, 0)] == found
+    (reset,) = result.resets
+    assert ("off", "clean", "disconnect") == (reset.adapt, reset.stream, reset.reason)
+
+
+def test_a_deadline_ends_a_run(refold: Call, place: Any, tmp_path: Path) -> None:
+    """With 3, in its phase, and with what was answered till then."""
+    refold("build", place.artefact)
+    program = place.artefact / "build" / "native" / "refold-native"
+    with spawn([str(program), "--tcp", "0", "--pace-us", "700000"]) as port:
+        code, _, err = refold(
+            *run_words(place, "--port", port, "--deadline", 6),
+            *("--json", tmp_path / "r.json", "--junit", tmp_path / "r.xml"),
+        )
+    assert 3 == code
+    assert "infra: phase stream: the deadline of 6 s has passed; raise" in err
+    result = load_result(tmp_path / "r.json")
+    assert ("infra", False, "stream") == (
+        result.verdict,
+        result.complete,
+        result.phase,
+    )
+    assert 0 < result.runs[0].streams[0].images < 24
+    assert 'name="phase" value="stream"' in (tmp_path / "r.xml").read_text()
 
 
 def _verdict(path: Path) -> tuple[str, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from chip import Chip, Disturbed, bootloader, read_flash
 from virtual_device import BUILD, Script, VirtualDevice
 
 from refold.boards import Board, Flash, load_board
+from refold.deadline import Deadline
 from refold.errors import InfraError, UserError
 from refold.faults import Fault
 from refold.flash import FlashPatience, flash
@@ -225,6 +227,20 @@ def test_a_try_has_a_deadline(
         pytest.raises(InfraError, match="921600 baud: no end after 1 s"),
     ):
         flash(tmp_path, images, at_rates(board, 921600), chip.url, patience=patience)
+
+
+def test_the_deadline_ends_all_tries(
+    board: Board, mock: str, images: FlashImages, tmp_path: Path
+) -> None:
+    """A try that it cuts short is not repeated; the phase is named."""
+    slow = ("chip", Fault("delay", MIDDLE, seconds=8.0))
+    patience = dataclasses.replace(HASTE, deadline=Deadline(3))
+    began = time.monotonic()
+    with Chip(mock, always=slow) as chip:
+        with pytest.raises(InfraError, match="phase flash: the deadline of 3 s has"):
+            flash(tmp_path, images, board, chip.url, patience=patience)
+        took = time.monotonic() - began
+    assert took < 7
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import junitparser
@@ -23,7 +24,7 @@ from refold.cost import TITLES
 from refold.junit import render_junit
 from refold.plots import Series
 from refold.report import render_report, write_report
-from refold.result import Result, Split, load_result, write_result
+from refold.result import Reset, Result, Split, load_result, write_result
 from refold.score import score_run
 
 VOID = {"meta", "br", "wbr", "img", "link", "hr", "input"}
@@ -466,6 +467,46 @@ def test_junit_cases_carry_their_numbers() -> None:
         numbers["parity_mismatches"],
     )
     assert "gate" not in numbers
+
+
+@pytest.mark.parametrize(
+    ("verdict", "counts"),
+    [
+        ("pass", (0, 0, 0)),
+        ("fail", (1, 0, 0)),
+        ("infra", (0, 1, 0)),
+        ("skipped", (0, 0, 1)),
+    ],
+)
+def test_verdicts_are_kept_apart_in_junit(
+    verdict: Any, counts: tuple[int, int, int]
+) -> None:
+    """Failures are the model's, errors the board's, and a run left out is neither."""
+    result = make_result(make_run("off", {"fog": 40.0}), verdict=verdict)
+    (suite,) = junitparser.JUnitXml.fromstring(render_junit(result))
+    assert counts == (suite.failures, suite.errors, suite.skipped)
+
+
+def test_a_lost_board_is_told_in_junit() -> None:
+    """The phase is a property, each loss a line."""
+    reset = Reset(
+        phase="stream",
+        adapt="forge",
+        stream="fog",
+        image=17,
+        reason="brownout",
+        boot_count=3,
+        text="Brownout detector was triggered",
+    )
+    result = make_result(verdict="infra", phase="hello", resets=(reset,))
+    (suite,) = junitparser.JUnitXml.fromstring(render_junit(result))
+    (case,) = suite
+    found = {p.name: p.value for p in case.child(junitparser.Properties)}
+    assert {"phase": "hello"} == found
+    assert (
+        "lost (brownout) in fog under forge after 17 images, back with boot count 3: "
+        "Brownout detector was triggered"
+    ) == case.system_out
 
 
 def test_a_skipped_run_is_skipped_in_junit() -> None:

@@ -32,6 +32,7 @@ from refold.cli import INTERRUPTED
 from refold.cli.run import exit_code
 from refold.device import Reply
 from refold.errors import InfraError, UserError
+from refold.phase import Phase
 from refold.result import Result
 from refold.runner import RunOptions, run
 from refold.schedule import Schedule
@@ -253,16 +254,77 @@ def test_a_lost_board_keeps_what_was_answered(
     assert {} == result.gain
 
 
+def test_a_lost_board_that_also_lied_fails(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """A parity mismatch that was seen is no cable's fault; the phase is still told."""
+    board.lie_at, board.die_after = 3, COUNT
+    result = stream(artefact, data, adapt="off")
+    assert ("fail", False, "stream") == (
+        result.verdict,
+        result.complete,
+        result.phase,
+    )
+    assert ["parity", "phase stream"] == [r.partition(":")[0] for r in result.reasons]
+
+
+def test_bounds_of_a_lost_board_are_not_judged(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """What was answered till then is no measurement of the model."""
+    board.die_after = COUNT + 1
+    result = stream(artefact, data, adapt="off", fail_under=("accuracy>=101",))
+    assert ("infra", 1) == (result.verdict, len(result.reasons))
+
+
+def test_a_run_that_is_whole_has_no_phase(
+    artefact: Artefact, data: str, board: HostBoard
+) -> None:
+    """Nor has it resets."""
+    result = stream(artefact, data, adapt="off")
+    assert (None, ()) == (result.phase, result.resets)
+
+
+def test_a_check_that_is_late_counts_as_none(
+    artefact: Artefact,
+    data: str,
+    board: HostBoard,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The finish phase ends, too: what is not checked then is null, not zero."""
+    held: list[Future[Any]] = []
+
+    class Late(Inline):
+        def submit(self, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
+            held.append(super().submit(task, *arguments))
+            return held[-1] if len(held) == 1 else Future()
+
+    @contextmanager
+    def late(_: Path, *, twin: Path | None) -> Iterator[check.Checker]:
+        yield check.Checker(Late())  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner, "checking", late)
+    result = stream(artefact, data, adapt="off", deadline=2)
+    assert ("infra", False, "finish") == (
+        result.verdict,
+        result.complete,
+        result.phase,
+    )
+    assert [0, None] == [s.parity_mismatches for s in result.runs[0].streams]
+    assert "phase finish: the deadline of 2 s has passed" in result.reasons[0]
+
+
 def test_a_board_that_never_answers_is_infra(
     artefact: Artefact, data: str, board: HostBoard
 ) -> None:
     """Failing to connect leaves a result without streams."""
-    board.refuse = InfraError("silent")
+    board.refuse = InfraError("silent", phase=Phase.HELLO)
     result = stream(artefact, data)
-    assert ("infra", False, None) == (
+    assert ("infra", False, None, "hello") == (
         result.verdict,
         result.complete,
         result.board.port,
+        result.phase,
     )
     assert [(), ()] == [r.streams for r in result.runs]
 

@@ -25,7 +25,8 @@
  * 6. refold_link_feed never runs an image; refold_link_poll runs at most one, and
  *    the search that it calls for.
  * 7. The images of a stream run in the order 0, 1, 2, ..., each exactly once and
- *    only with all of its bytes; of bytes sent twice the first stay.
+ *    only with all of its bytes; of bytes sent twice the first stay. A stream with
+ *    one of the 256 numbers before the current one's is not begun.
  * 8. A zero byte ends any disturbance: the frame after it is read whole.
  * 9. The adaptation state changes by images that run and by sound frames only; a
  *    state that is refused leaves that of a reset.

@@ -9,10 +9,17 @@ import click
 from refold.boards import Board, Flash
 from refold.boot import ROM_BAUD
 from refold.build import build
-from refold.cli.options import FOLDER, board_option, port_option, wait_option
+from refold.cli.options import (
+    FOLDER,
+    board_option,
+    deadline_option,
+    port_option,
+    wait_option,
+)
 from refold.console import watching
+from refold.deadline import Deadline
 from refold.errors import UserError
-from refold.flash import Flashed, flash, flash_settings
+from refold.flash import Flashed, FlashPatience, flash, flash_settings
 from refold.images import FLASH_FILE, FlashImages, Image, read_images
 from refold.pio_upload import upload
 from refold.place import address, find_place
@@ -24,6 +31,7 @@ from refold.wire import open_wire
 @board_option
 @port_option
 @wait_option
+@deadline_option
 @click.option(
     "--image",
     "files",
@@ -32,7 +40,12 @@ from refold.wire import open_wire
     help="Write this instead of what the build lists; repeatable.",
 )
 def command(
-    artefact: Path, board: str, port: str | None, wait: float, files: tuple[str, ...]
+    artefact: Path,
+    board: str,
+    port: str | None,
+    wait: float,
+    deadline: float | None,
+    files: tuple[str, ...],
 ) -> int:
     """Put a model's firmware on a board, and wait until it answers.
 
@@ -40,19 +53,27 @@ def command(
     written; each is verified there. Exits 3 where the chip or its firmware cannot be
     reached.
     """
+    limit = Deadline(deadline)
     target, port = address(board, port)
     settings = flash_settings(target)
     url = find_place(target, port).url
     port = port or url
     with watching() as watch:
         if settings.method == "platformio" and not files:
-            hello = upload(artefact, target, port, watch=watch, wait_s=wait)
+            hello = upload(
+                artefact, target, port, watch=watch, wait_s=wait, deadline=limit
+            )
             text = f"{url}: uploaded by PlatformIO"
         else:
             if not (files or is_built(artefact, target)):
                 open_wire(url, baud=ROM_BAUD).close()  # a build may take minutes
             directory, images = choose(artefact, target, settings, files)
-            flashed = flash(directory, images, target, port, watch=watch, wait_s=wait)
+            flashed = flash(
+                *(directory, images, target, port),
+                watch=watch,
+                patience=FlashPatience(deadline=limit),
+                wait_s=wait,
+            )
             hello, text = flashed.hello, summary(flashed, url)
     click.echo(text)
     click.echo(f"the firmware answers: {hello.chip}, build {hello.build_hash}")

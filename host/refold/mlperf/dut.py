@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import serial
 
-from refold.errors import InfraError, UserError
+from refold.errors import InfraError, UserError, during
+from refold.phase import Phase
 
 BAUD, ENERGY_BAUD = 115200, 9600
 LINE_S = 5.0
@@ -212,7 +213,8 @@ def open_dut(url: str, baud: int = BAUD) -> Iterator[Dut]:
         ) from None
     with port:
         dut = Dut(port, url)
-        _await_boot(dut, port)
+        with during(Phase.HELLO):
+            _await_boot(dut, port)
         yield dut
 
 

@@ -18,7 +18,7 @@ from refoldc.artefact import Artefact, load_artefact
 from refold.boards import Board
 from refold.build import Build, build
 from refold.data import DataSet, load_data
-from refold.errors import UserError
+from refold.errors import UserError, during
 from refold.inputs import device_input
 from refold.lock import hold
 from refold.mlperf.dut import (
@@ -41,6 +41,7 @@ from refold.mlperf.result import (
 )
 from refold.mlperf.score import TARGETS, auc, normalised, top1
 from refold.mlperf.windows import WINDOW_S, WINDOWS, windows
+from refold.phase import Phase
 from refold.place import address, find_place
 from refold.power.ppk2 import open_meter, parse
 from refold.power.recorder import Meter, recording
@@ -109,6 +110,7 @@ def run_mlperf(
     data = _load(artefact, options)
     watch.stage(f"connecting to {board.id}")
     with (
+        during(Phase.STREAM),
         open_meter(options.power) as meter,
         _device(path, board, artefact, options, watch) as dut,
     ):
