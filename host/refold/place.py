@@ -71,17 +71,14 @@ def address(board: str, port: str | None) -> tuple[Board, str | None]:
     Raises:
         UserError: There is no such board, or the user board file is faulty.
     """
-    entry = None
-    if board not in board_ids():
-        entry = read_entries().get(board)
-        port = port or (board if entry else None)
-    elif board == DEFAULT_BOARD and port is not None and _may_be_name(port):
-        entry = read_entries().get(port)
-    if entry is None:
+    name = port if port is not None and _may_be_name(port) else None
+    name = name if board in board_ids() else board
+    entry = None if name is None else read_entries().get(name)
+    if entry is None or board not in (name, entry.board, DEFAULT_BOARD):
         return load_board(board), port
     found = load_board(entry.board)
     link = msgspec.structs.replace(found.link, baud=entry.baud or found.link.baud)
-    return msgspec.structs.replace(found, link=link), port
+    return msgspec.structs.replace(found, link=link), port or name
 
 
 def find_place(board: Board, port: str | None) -> Place:

@@ -202,7 +202,7 @@ def test_pytest_finds_the_plugin(repo_root: Path) -> None:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep locks to this test."""
-    monkeypatch.setattr("refold.pool.user_cache_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr("refold.lock.user_cache_path", lambda *_, **__: tmp_path)
 
 
 def test_boards_and_ports_are_paired() -> None:
