@@ -95,7 +95,7 @@ def test_a_name_that_is_taken_changes_nothing(file: Path) -> None:
 
 
 FAULTS = {
-    "not TOML": ("[left]", "[left", "boards.toml: .*mend the file"),
+    "not TOML": ("[left]", "[left", "boards.toml: .*expected one table a board"),
     "an unknown key": ("usb_path", "usb", r"\[left\]: .* unknown field `usb`"),
     "a wrong type": ('"0001"', "1", r"got `int` - at `\$.serial_number`; mend"),
     "no table": ("[left]", "left = 1", "expected one table a board"),
