@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,21 @@ def test_a_name_that_is_taken_changes_nothing(file: Path) -> None:
     with pytest.raises(UserError, match="has an entry 'left' already"):
         add_entries({"left": Entry(board="native", url="socket://lab:4000")})
     assert WRITTEN == file.read_text()
+
+
+def test_the_documented_file_is_one(file: Path, repo_root: Path) -> None:
+    """Its entries are read, and the table beside it has every key."""
+    text = (repo_root / "docs/attached.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    file.write_text(block)
+    assert {"left", "far"} == read_entries().keys()
+    (table,) = re.findall(
+        r"^\| key \| is \|\n(.*?)\n\n", text, re.MULTILINE | re.DOTALL
+    )
+    keys = re.findall(
+        r"`(\w+)`", "".join(re.findall(r"^\|([^|]+)\|", table, re.MULTILINE))
+    )
+    assert sorted(Entry.__struct_fields__) == sorted(keys)
 
 
 FAULTS = {
