@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import socket
 import threading
 from types import TracebackType
@@ -63,7 +65,7 @@ class Rfc2217Server:
 
     def _join(self, host: socket.socket) -> None:
         """Carry bytes both ways until the host goes."""
-        with serial.serial_for_url(self._board, timeout=POLL_S) as port:
+        with serial.serial_for_url(self._board) as port:
             manager = PortManager(port, _Connection(host))
             gone = threading.Event()
             back = threading.Thread(
@@ -88,8 +90,11 @@ class Rfc2217Server:
     ) -> None:
         with contextlib.suppress(OSError):
             while not gone.is_set():
-                data = port.read(max(1, port.in_waiting))
-                if data:
+                # Not port.read: of a socket pyserial reads a byte at a time.
+                if select.select([port], [], [], POLL_S)[0]:
+                    data = os.read(port.fileno(), 4096)
+                    if not data:
+                        return
                     host.sendall(b"".join(manager.escape(data)))
 
 
