@@ -224,8 +224,7 @@ class VirtualDevice:
         in_window = session.next <= index < session.next + self.script.window
         if stream != session.number:
             self._acknowledge(frame, Status.ERROR_STREAM)
-            return
-        if not in_window:
+        if stream != session.number or not in_window:
             return
         buffer = session.buffers.setdefault(index, bytearray())
         if offset == len(buffer):

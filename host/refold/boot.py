@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 
 import serial
-from serial.tools import list_ports
 
 from refold.deadline import Deadline
 from refold.device import Device, Patience
 from refold.errors import InfraError, UserError, during
 from refold.link import Link, open_link
 from refold.phase import Phase
+from refold.place import Place, port_now
 from refold.protocol import Hello
 
 ROM_BAUD = 115200
@@ -49,11 +49,10 @@ _logger = logging.getLogger(__name__)
 class Boot:
     """A chip that restarts with new firmware.
 
-    Made before the restart: a USB chip vanishes then and may come back under
-    another name, with the same serial number.
+    A USB chip vanishes then and may come back under another name.
 
     Args:
-        port: Where it is now.
+        place: Where it is before.
         baud: Of the firmware's link.
         build_hash: What the firmware must report; None takes any.
         wait_s: Longest wait for it.
@@ -63,7 +62,7 @@ class Boot:
 
     def __init__(
         self,
-        port: str,
+        place: Place,
         baud: int,
         build_hash: str | None,
         *,
@@ -71,13 +70,12 @@ class Boot:
         deadline: Deadline | None = None,
         leave_download: Callable[[str], None] = lambda _port: None,
     ) -> None:
-        self._port = port
+        self._place = place
         self._baud = baud
         self._build_hash = build_hash
         self._wait_s = wait_s
         self._deadline = deadline or Deadline()
         self._leave_download = leave_download
-        self._usb = _usb_number(port)
 
     def await_hello(self) -> Hello:
         """Wait for the firmware; where it is silent, reset the chip and wait again.
@@ -135,16 +133,7 @@ class Boot:
 
     def _where(self) -> str:
         """The port's name, which may have changed."""
-        named = (p.device for p in _usb_ports() if p.serial_number == self._usb)
-        return next(named, self._port) if self._usb else self._port
-
-
-def _usb_ports() -> list[list_ports.ListPortInfo]:
-    return list(list_ports.comports())
-
-
-def _usb_number(port: str) -> str | None:
-    return next((p.serial_number for p in _usb_ports() if p.device == port), None)
+        return port_now(self._place) or self._place.url
 
 
 def boot_log(port: str) -> str:

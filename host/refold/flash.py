@@ -121,7 +121,7 @@ def flash(
         open_wire(port, baud=ROM_BAUD).close()  # its messages are the better ones
         check_mac(place)
         boot = Boot(
-            port,
+            place,
             board.link.baud,
             images.build_hash or None,
             wait_s=patience.hello_s,

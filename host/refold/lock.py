@@ -99,6 +99,8 @@ def holder(note: Path) -> str:
 
 
 def _runs(pid: int) -> bool:
+    if os.name == "nt":  # where signal 0 is Ctrl-C
+        return True
     try:
         os.kill(pid, 0)
     except PermissionError:

@@ -79,7 +79,7 @@ def upload(
         check_mac(place)
         build_hash = _build_hash(artefact, board)
         boot = Boot(
-            port, board.link.baud, build_hash, wait_s=HELLO_S, deadline=deadline
+            place, board.link.baud, build_hash, wait_s=HELLO_S, deadline=deadline
         )
         with during(Phase.FLASH):
             deadline.require()

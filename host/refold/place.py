@@ -71,17 +71,14 @@ def address(board: str, port: str | None) -> tuple[Board, str | None]:
     Raises:
         UserError: There is no such board, or the user board file is faulty.
     """
-    entry = None
-    if board not in board_ids():
-        entry = read_entries().get(board)
-        port = port or (board if entry else None)
-    elif board == DEFAULT_BOARD and port is not None and _may_be_name(port):
-        entry = read_entries().get(port)
-    if entry is None:
+    name = port if port is not None and _may_be_name(port) else None
+    name = name if board in board_ids() else board
+    entry = None if name is None else read_entries().get(name)
+    if entry is None or board not in (name, entry.board, DEFAULT_BOARD):
         return load_board(board), port
     found = load_board(entry.board)
     link = msgspec.structs.replace(found.link, baud=entry.baud or found.link.baud)
-    return msgspec.structs.replace(found, link=link), port
+    return msgspec.structs.replace(found, link=link), port or name
 
 
 def find_place(board: Board, port: str | None) -> Place:
@@ -141,8 +138,22 @@ def _of(name: str, entry: Entry) -> Place:
 # --- after it was away -------------------------------------------------------
 
 
+def port_now(place: Place) -> str | None:
+    """Return the URL at which a board is now; None while its USB port is away."""
+    if place.serial_number is None and place.usb_path is None:
+        return place.url
+    for usb in list_attached():
+        if place.serial_number is not None:
+            found = usb.serial_number == place.serial_number
+        else:
+            found = usb.usb_path == place.usb_path
+        if found:
+            return usb.device
+    return None
+
+
 def find_again(place: Place, deadline: float) -> str:
-    """Return the URL at which a board is now; a USB port may be away for a moment.
+    """Return the URL at which a board is now; wait where its USB port is away.
 
     Its system may still be setting it up: whoever opens it tries until the deadline.
 
@@ -153,12 +164,7 @@ def find_again(place: Place, deadline: float) -> str:
     Raises:
         InfraError: It did not come back in time.
     """
-    if place.serial_number is None and place.usb_path is None:
-        return place.url
-    while True:
-        usb = _again(place, list_attached())
-        if usb is not None:
-            return usb.device
+    while (url := port_now(place)) is None:
         left = deadline - time.monotonic()
         if left <= 0:
             raise InfraError(
@@ -166,15 +172,7 @@ def find_again(place: Place, deadline: float) -> str:
                 "check the board's cable and power, then run again",
             )
         time.sleep(min(POLL_S, left))
-
-
-def _again(place: Place, attached: tuple[Attached, ...]) -> Attached | None:
-    """The one with its serial number, else the one at its connector."""
-    if place.serial_number is not None:
-        same = (usb for usb in attached if usb.serial_number == place.serial_number)
-    else:
-        same = (usb for usb in attached if usb.usb_path == place.usb_path)
-    return next(same, None)
+    return url
 
 
 def _identity(place: Place) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -10,9 +9,11 @@ from dataclasses import dataclass
 from time import monotonic
 
 from filelock import FileLock, Timeout
-from platformdirs import user_cache_path
 
-from refold.errors import InfraError, UserError
+from refold.boards import load_board
+from refold.errors import InfraError, RefoldError, UserError
+from refold.lock import lock_file
+from refold.place import find_place
 
 TRY_SECONDS = 0.2
 """How long one board is waited for before the next one is tried."""
@@ -74,7 +75,7 @@ def _first_free(
             if place.port is None:
                 return place
             with suppress(Timeout):
-                held.enter_context(_lock(place.port).acquire(timeout=once))
+                held.enter_context(_lock(place).acquire(timeout=once))
                 return place
         if monotonic() >= deadline:
             names = ", ".join(map(str, candidates))
@@ -84,9 +85,14 @@ def _first_free(
             )
 
 
-def _lock(port: str) -> FileLock:
-    """Return the lock of a port, whatever link to it is named."""
-    name = port if "://" in port else os.path.realpath(port)
-    folder = user_cache_path("refold", ensure_exists=True) / "pool"
-    folder.mkdir(exist_ok=True)
-    return FileLock(folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock")
+def _lock(place: Place) -> FileLock:
+    """Return the lock of a board, by whatever name it is given."""
+    return FileLock(lock_file(_key(place), kind="pool"))
+
+
+def _key(place: Place) -> str:
+    """What the board is; one that is away has no more than the name given."""
+    try:
+        return find_place(load_board(place.board), place.port).key
+    except RefoldError:
+        return os.path.realpath(str(place.port))

@@ -33,13 +33,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--refold-board",
         action="append",
         metavar="ID",
-        help="Board to test on, default native; again for each further port.",
+        help="Board to test on, or the name of one of yours, default native; again for "
+        "each further port.",
     )
     group.addoption(
         "--refold-port",
         action="append",
-        metavar="URL",
-        help="Where a board is attached; repeatable, tests share them out.",
+        metavar="PORT",
+        help="Where a board is, as for refold run; repeatable, tests share them out.",
     )
     group.addoption(
         "--refold-artefact",
@@ -74,17 +75,18 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def _places(config: pytest.Config) -> tuple[Place, ...]:
-    from refold.boards import DEFAULT_BOARD, load_board  # noqa: PLC0415 - see above
+    from refold.boards import DEFAULT_BOARD  # noqa: PLC0415 - see above
     from refold.errors import UserError  # noqa: PLC0415
-    from refold.pool import places  # noqa: PLC0415
+    from refold.place import address  # noqa: PLC0415
+    from refold.pool import Place, places  # noqa: PLC0415
 
     boards = config.getoption("--refold-board") or [DEFAULT_BOARD]
     try:
-        for board in boards:
-            load_board(board)
-        return places(boards, config.getoption("--refold-port") or [])
+        given = places(boards, config.getoption("--refold-port") or [])
+        pairs = [address(place.board, place.port) for place in given]
     except UserError as error:
         raise pytest.UsageError(f"--refold-board, --refold-port: {error}") from None
+    return tuple(Place(board.id, port) for board, port in pairs)
 
 
 @pytest.fixture
@@ -122,6 +124,7 @@ class BoardRun:
     place: Place
     artefact: str | None
     properties: list[tuple[str, object]]
+    wait_seconds: float = 0.0
 
     def __call__(
         self, data: str, *, artefact: str | Path | None = None, **options: Any
@@ -148,6 +151,8 @@ class BoardRun:
             )
         board, port = self.place.board, self.place.port
         try:
+            # A command outside pytest may have it: then the run waits, too.
+            options.setdefault("wait", self.wait_seconds)
             wanted = RunOptions(data=data, board=board, port=port, **options)
             result = run(chosen, wanted)
         except (RefoldError, RefoldcError) as error:
@@ -174,4 +179,6 @@ class BoardRun:
 def refold_run(refold_board: Place, request: pytest.FixtureRequest) -> BoardRun:
     """Return what runs a compiled model on ``refold_board``; see :class:`BoardRun`."""
     artefact: str | None = request.config.getoption("--refold-artefact")
-    return BoardRun(refold_board, artefact, request.node.user_properties)
+    wait_seconds: float = request.config.getoption("--refold-wait")
+    properties = request.node.user_properties
+    return BoardRun(refold_board, artefact, properties, wait_seconds)

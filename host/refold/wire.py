@@ -103,16 +103,24 @@ class SelectWire:
 
 
 class SerialWire:
-    """Any pyserial object: Windows ports and rfc2217."""
+    """Any pyserial object: Windows ports and rfc2217.
 
-    def __init__(self, port: serial.SerialBase) -> None:
+    Args:
+        port: Open, with a timeout of reading.
+        times_writes: It takes one of writing, too; pyserial's RFC 2217 does not, and
+            leaves that to its socket.
+    """
+
+    def __init__(self, port: serial.SerialBase, *, times_writes: bool = True) -> None:
         self._port = port
+        self._times_writes = times_writes
 
     def read(self) -> bytes:
         return bytes(self._port.read(max(1, self._port.in_waiting)))
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        self._port.write_timeout = timeout_s
+        if self._times_writes:
+            self._port.write_timeout = timeout_s
         try:
             self._port.write(data)
         except serial.SerialTimeoutException as error:
@@ -184,7 +192,8 @@ def _address(url: str) -> tuple[str, int]:
 
 def _open_remote(url: str, baud: int) -> Wire:
     try:
-        return SerialWire(serial.serial_for_url(url, baudrate=baud, timeout=_POLL_S))
+        port = serial.serial_for_url(url, baudrate=baud, timeout=_POLL_S)
+        return SerialWire(port, times_writes=False)
     except (serial.SerialException, ValueError) as error:
         raise UserError(
             f"port {url}: cannot be opened ({error}); check that the RFC 2217 server "

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from chip import Chip
+from usb import CHIPS_OWN, attach_in_turn, usb_port
 from virtual_device import BUILD, VirtualDevice
 
 from refold import boot
 from refold.boot import Boot
 from refold.errors import InfraError
+from refold.place import Place
 
 NOWHERE = "1"
 """TCP port of a bootloader that these tests do not have."""
@@ -44,7 +44,8 @@ def test_firmware_that_does_not_answer_is_diagnosed(
     """The boot log says what to do; only download mode is worth a rescue."""
     asked: list[str] = []
     with Chip(NOWHERE, boot_log=said) as chip:
-        there = Boot(chip.url, 921600, None, wait_s=0.3, leave_download=asked.append)
+        place = Place(chip.url)
+        there = Boot(place, 921600, None, wait_s=0.3, leave_download=asked.append)
         with pytest.raises(InfraError, match=message):
             there.await_hello()
     assert [chip.url] * rescued == asked
@@ -55,15 +56,17 @@ def test_a_usb_chip_may_come_back_under_another_name(
 ) -> None:
     """It is found by its serial number."""
     with VirtualDevice(tcp=True) as device, Chip(NOWHERE, device) as chip:
-        port = SimpleNamespace(device="/dev/ttyACM0", serial_number="30:AE:A4")
-        monkeypatch.setattr(boot, "_usb_ports", lambda: [port])
-        there = Boot("/dev/ttyACM0", 921600, BUILD.hex(), wait_s=5)
-        port.device = chip.url
+        away = Place("/dev/ttyACM0", serial_number="30:AE:A4", usb_path="1-2")
+        attach_in_turn(
+            monkeypatch,
+            [[], [], [usb_port(chip.url, CHIPS_OWN, "30:AE:A4", "1-2")]],
+        )
+        there = Boot(away, 921600, BUILD.hex(), wait_s=5)
         assert BUILD.hex() == there.await_hello().build_hash
 
 
 def test_a_port_that_stays_away_is_infrastructure() -> None:
     """It was there before: the user's input is not at fault."""
-    there = Boot("/dev/gone-with-the-reset", 921600, None, wait_s=0.3)
+    there = Boot(Place("/dev/gone-with-the-reset"), 921600, None, wait_s=0.3)
     with pytest.raises(InfraError, match="it was there before the chip was flashed"):
         there.await_hello()

@@ -584,6 +584,17 @@ def test_a_port_in_use(refold: Call, place: Any) -> None:
     one_message(err, "in use by process")
 
 
+def test_a_port_that_stays_in_use(refold: Call, place: Any, tmp_path: Path) -> None:
+    """Whoever waits in vain has a board that is busy, not a wrong command."""
+    words = ("--wait", "0.05", "--json", tmp_path / "r.json")
+    with VirtualDevice(Script()) as device, hold(Place(device.url)):
+        code, _, err = refold(*run_words(place, "--port", device.url, *words))
+    assert 3 == code
+    assert f"in use by process {os.getpid()} " in err
+    assert "for 0.05 s; end that, or wait longer" in err
+    assert ("infra", False) == _verdict(tmp_path / "r.json")
+
+
 def test_a_port_that_answers_garbage(
     refold: Call, place: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,14 +11,14 @@ import pytest
 from usb import BRIDGE, attach, usb_port
 from virtual_device import BUILD, Script, VirtualDevice
 
-from refold import board_session, link_check
+from refold import link_check
 from refold.board_check import link_findings
-from refold.board_session import remedy
+from refold.board_session import Terms, remedy
 from refold.boards import load_board
 from refold.build import build
 from refold.cli import doctor as doctor_command
 from refold.cli import status
-from refold.device import Device
+from refold.device import Patience
 from refold.link_check import LinkReport
 from refold.lock import hold
 from refold.place import Place
@@ -142,8 +142,8 @@ def test_a_silent_board_is_infrastructure(
     doctor: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was found till then is shown with it."""
-    hasty = functools.partial(Device, hello_s=0.5)
-    monkeypatch.setattr(board_session, "Device", hasty)
+    hasty = functools.partial(Terms, patience=Patience(hello_s=0.5))
+    monkeypatch.setattr(doctor_command, "Terms", hasty)
     with VirtualDevice(Script(answers=False)) as device:
         code, out = doctor("--port", device.url)
     assert (3, ["board native"]) == (code, names(out))

@@ -23,6 +23,8 @@ from refold.cli import status
 from refold.data import load_data
 from refold.esp_build import prepare
 from refold.images import FlashImages, Image, write_images
+from refold.lock import hold
+from refold.place import Place
 from refold.placement import place
 from refold.resources import boards_dir, bundled_model
 
@@ -119,6 +121,44 @@ def test_old_or_missing_esptool_is_told(
         "esptool 4.8.1: flashing needs esptool>=5.2,<6; run pip install 'refold[hw]'"
     )
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wait", "code", "words"),
+    [((), 2, "or wait for it with --wait"), (("--wait", "0.05"), 3, "for 0.05 s")],
+)
+def test_a_board_in_use_is_not_flashed(
+    wait: tuple[str, ...],
+    code: int,
+    words: str,
+    artefact: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The message says whose it is; waiting in vain is infrastructure."""
+    url = "socket://127.0.0.1:9"
+    with hold(Place(url)):
+        assert code == flash_command(artefact, url, *wait)
+    said = capsys.readouterr().err
+    assert f"in use by process {os.getpid()} " in said
+    assert words in said
+
+
+def test_a_name_of_yours_is_board_and_port(
+    artefact: Path,
+    tmp_path: Path,
+    user_boards: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The board file's settings and the place come by one word."""
+    user_boards.parent.mkdir(parents=True)
+    with (
+        bootloader(tmp_path) as mock,
+        VirtualDevice(tcp=True) as device,
+        Chip(mock, device) as chip,
+    ):
+        user_boards.write_text(f'[left]\nboard = "{BOARD}"\nurl = "{chip.url}"\n')
+        assert 0 == status(["flash", str(artefact), "--board", "left"])
+    assert f"{chip.url}: chip 24:0a:c4:" in capsys.readouterr().out
 
 
 # --- PlatformIO --------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import cast
 
@@ -81,6 +82,23 @@ def test_lost_frames_are_counted(side: str, numbers: tuple[int, ...]) -> None:
     """Whichever way they were going."""
     report = check(Script(**{side: lose(*numbers)}))  # type: ignore[arg-type]
     assert (len(numbers), 0) == (report.lost, report.differing)
+
+
+def test_late_answers_are_not_lost() -> None:
+    """Neither one that others overtake, nor one after its wait has ended."""
+    held: list[bytes] = []
+
+    def overtake(number: int, wire: bytes) -> bytes:
+        if number == HELLOS + 3:
+            held.append(wire)
+            return b""
+        if number == HELLOS + 5:
+            return wire + held.pop()
+        if number == HELLOS + 2 * len(SIZES):
+            time.sleep(1.5 * link_check.ANSWER_S)
+        return wire
+
+    assert 0 == check(Script(outgoing=overtake, state=b"")).lost
 
 
 def test_damaged_frames_are_lost_frames() -> None:

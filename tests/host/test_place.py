@@ -189,6 +189,8 @@ def test_a_name_of_another_board_is_refused(user_boards: Path) -> None:
         (("left", None), (UART.id, "left", 460800)),
         (("left", "/dev/ttyUSB9"), (UART.id, "/dev/ttyUSB9", 460800)),
         (("native", "left"), (UART.id, "left", 460800)),
+        ((UART.id, "left"), (UART.id, "left", 460800)),
+        ((UART.id, "A1"), (UART.id, "A1", 921600)),
         (("native", "socket://left:1"), ("native", "socket://left:1", 921600)),
         (("native", None), ("native", None, 921600)),
         ((f"{UART.id}-n8r8", "left"), (f"{UART.id}-n8r8", "left", 921600)),

@@ -83,6 +83,29 @@ def test_a_marker_chooses_among_boards(run_tests: Callable[..., Outcome]) -> Non
     done.stdout.fnmatch_lines(["*is for esp32s3-devkitc-1; see --refold-board*"])
 
 
+def test_names_of_your_boards_are_boards_with_ports(
+    run_tests: Callable[..., Outcome], user_boards: Path
+) -> None:
+    """A marker goes by what they are."""
+    user_boards.parent.mkdir(parents=True)
+    user_boards.write_text(
+        '[left]\nboard = "esp32s3-devkitc-1"\nserial_number = "A1"\n'
+        '[right]\nboard = "xtensa-qemu"\nurl = "socket://lab:4000"\n'
+    )
+    done = run_tests(
+        """
+        import pytest
+
+        @pytest.mark.refold_board("xtensa-qemu")
+        def test_this(refold_board):
+            assert ("xtensa-qemu", "right") == (refold_board.board, refold_board.port)
+        """,
+        *("--refold-board", "left", "--refold-board", "right"),
+    )
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["*refold: esp32s3-devkitc-1 at left, xtensa-qemu at r*"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -202,7 +225,7 @@ def test_pytest_finds_the_plugin(repo_root: Path) -> None:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep locks to this test."""
-    monkeypatch.setattr("refold.pool.user_cache_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr("refold.lock.user_cache_path", lambda *_, **__: tmp_path)
 
 
 def test_boards_and_ports_are_paired() -> None:

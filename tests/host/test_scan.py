@@ -45,6 +45,18 @@ def row(table: str, first: str) -> list[str]:
     return [cell.strip() for cell in next(lines).strip("│").split("│")]
 
 
+def facts(table: str, device: str) -> dict[str, str]:
+    """Return what is told of a port."""
+    lines = [line for line in table.splitlines() if line.startswith("│")]
+    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+    sections: list[dict[str, str]] = []
+    for what, value in rows:
+        if what == "port":
+            sections.append({})
+        sections[-1][what] = value
+    return next(section for section in sections if section["port"] == device)
+
+
 def test_ports_are_listed_with_their_identity(
     scan: Call, monkeypatch: pytest.MonkeyPatch, user_boards: Path
 ) -> None:
@@ -52,15 +64,22 @@ def test_ports_are_listed_with_their_identity(
     attach(monkeypatch, OWN, UART, GPS)
     code, out, _ = scan()
     assert 0 == code
-    usb = "esp32s3-devkitc-1-usb"
-    either = "esp32s3-devkitc-1, esp32s3-devkitc-1-n8r8"
-    assert row(out, "/dev/ttyACM0") == [
-        *("/dev/ttyACM0", "303A:1001", MAC, "usb:1-3:1.0", MAC.lower(), usb, "")
-    ]
-    assert row(out, "/dev/ttyUSB0") == [
-        *("/dev/ttyUSB0", "10C4:EA60", "A1B2", "usb:1-2", "", either, "")
-    ]
-    assert ["", ""] == row(out, "/dev/ttyUSB5")[-2:]
+    assert facts(out, "/dev/ttyACM0") == {
+        "port": "/dev/ttyACM0",
+        "USB": "303A:1001",
+        "serial number": MAC,
+        "connector": "usb:1-3:1.0",
+        "MAC": MAC.lower(),
+        "may be": "esp32s3-devkitc-1-usb",
+    }
+    assert facts(out, "/dev/ttyUSB0") == {
+        "port": "/dev/ttyUSB0",
+        "USB": "10C4:EA60",
+        "serial number": "A1B2",
+        "connector": "usb:1-2",
+        "may be": "esp32s3-devkitc-1, esp32s3-devkitc-1-n8r8",
+    }
+    assert "may be" not in facts(out, "/dev/ttyUSB5")
     assert "scan --write' enters esp32s3-72e8 in" in out
     assert "say with --board whether it is esp32s3-devkitc-1 or " in out
     assert not user_boards.exists()
@@ -77,7 +96,7 @@ def test_certain_boards_are_entered(
         *(code, entry[0], entry[1].board, entry[1].serial_number),
     )
     assert "boards.toml: esp32s3-72e8" in out
-    assert "esp32s3-72e8" == row(out, "/dev/ttyACM0")[-1]
+    assert "esp32s3-72e8" == facts(out, "/dev/ttyACM0")["yours"]
 
 
 def test_a_second_scan_adds_nothing(
@@ -91,7 +110,7 @@ def test_a_second_scan_adds_nothing(
     code, out, _ = scan("--write")
     assert (0, before) == (code, user_boards.read_text())
     assert "boards.toml: nothing new" in out
-    assert "esp32s3-72e8" == row(out, "/dev/ttyACM7")[-1]
+    assert "esp32s3-72e8" == facts(out, "/dev/ttyACM7")["yours"]
 
 
 def test_a_board_is_said_and_named(scan: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +209,7 @@ def test_a_chip_behind_a_bridge_tells_its_mac(
         code, out, err = scan(*words)
     (entry,) = read_entries().values()
     assert (0, "") == (code, err)
-    assert ("A1B2", row(out, path)[4]) == (entry.serial_number, entry.mac)
+    assert ("A1B2", facts(out, path)["MAC"]) == (entry.serial_number, entry.mac)
     assert str(entry.mac).startswith("24:0a:c4:"), "Espressif's, as the mock has it"
 
 
@@ -200,6 +219,6 @@ def test_a_chip_that_does_not_answer_is_no_obstacle(
     """What is wrong with it is a warning; other ports are still listed."""
     attach(monkeypatch, usb_port("/dev/none", BRIDGE, "A1B2", "1-2"), OWN)
     code, out, err = scan("--mac")
-    assert (0, "") == (code, row(out, "/dev/none")[4])
+    assert (0, False) == (code, "MAC" in facts(out, "/dev/none"))
     assert "/dev/none tells no MAC: " in err
-    assert MAC.lower() == row(out, "/dev/ttyACM0")[4]
+    assert MAC.lower() == facts(out, "/dev/ttyACM0")["MAC"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -94,8 +95,20 @@ def test_a_name_that_is_taken_changes_nothing(file: Path) -> None:
     assert WRITTEN == file.read_text()
 
 
+def test_the_documented_file_is_one(file: Path, repo_root: Path) -> None:
+    """Its entries are read, and the table beside it has every key."""
+    text = (repo_root / "docs/attached.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    file.write_text(block)
+    assert {"left", "far"} == read_entries().keys()
+    table = text.partition("| key | is |")[2].partition("\n\n")[0]
+    first_cells = [line.split("|")[1] for line in table.splitlines() if "`" in line]
+    keys = re.findall(r"`(\w+)`", "".join(first_cells))
+    assert sorted(Entry.__struct_fields__) == sorted(keys)
+
+
 FAULTS = {
-    "not TOML": ("[left]", "[left", "boards.toml: .*mend the file"),
+    "not TOML": ("[left]", "[left", "boards.toml: .*expected one table a board"),
     "an unknown key": ("usb_path", "usb", r"\[left\]: .* unknown field `usb`"),
     "a wrong type": ('"0001"', "1", r"got `int` - at `\$.serial_number`; mend"),
     "no table": ("[left]", "left = 1", "expected one table a board"),

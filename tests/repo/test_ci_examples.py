@@ -99,6 +99,33 @@ def test_the_units_are_accepted_by_systemd(examples: Path) -> None:
     assert (0, []) == (done.returncode, own), done.stderr
 
 
+def test_the_exporter_offers_serial_ports(examples: Path) -> None:
+    """A group a board, each matched by a number of its own, at its link's rate."""
+    groups = yaml.safe_load((examples / "labgrid-exporter.yaml").read_text())
+    ports = [resources.pop("USBSerialPort") for resources in groups.values()]
+    assert [{}] * len(groups) == list(groups.values())
+    assert [{"match", "speed"}] * len(ports) == [set(port) for port in ports]
+    numbers = {port["match"]["ID_SERIAL_SHORT"] for port in ports}
+    assert len(ports) == len(numbers)
+    rates = {board.link.baud for board in list_boards() if board.link.kind == "serial"}
+    assert rates == {port["speed"] for port in ports}
+
+
+def test_labgrid_commands_name_groups_of_the_exporter(
+    repo_root: Path, examples: Path
+) -> None:
+    """A place is that group's, and is acquired before it is used and released after."""
+    groups = set(yaml.safe_load((examples / "labgrid-exporter.yaml").read_text()))
+    text = (repo_root / "docs/ci.md").read_text()
+    commands = re.findall(
+        r"^labgrid-client -p (\w+) (\S+)(?: '\*/(\w+)/\*')?", text, re.MULTILINE
+    )
+    assert {place for place, _, _ in commands} <= groups
+    assert {match for _, _, match in commands if match} <= groups
+    verbs = ["create", "add-match", "acquire", "show", "release"]
+    assert verbs == [verb for _, verb, _ in commands]
+
+
 RULE = re.compile(
     r'(?:(?:ACTION|SUBSYSTEM|DRIVERS|ATTRS\{\w+\}|ENV\{\w+\})(?:==|!=)"[^"]+"'
     r'|(?:GROUP|MODE|GOTO|LABEL|ATTR\{\w+\}|ENV\{\w+\})="[^"]+"|SYMLINK\+="[^"]+")'

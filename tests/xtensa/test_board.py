@@ -17,12 +17,13 @@ from refoldc.artefact import Artefact
 from refoldc.options import CompileOptions
 from refoldc.pipeline import compile_model
 
-from refold.board_session import connect
+from refold.board_session import Terms, connect, open_session
 from refold.boards import Board, load_board
 from refold.build import Build, build, build_twin
 from refold.data import load_data
 from refold.device import Reply
 from refold.errors import InfraError, UserError
+from refold.link_check import check_link
 from refold.resources import bundled_model
 from refold.result import Result
 from refold.runner import RunOptions, run
@@ -67,6 +68,15 @@ def test_no_warnings(xtensa: Board) -> None:
         ],
         check=True,
     )
+
+
+def test_its_link_answers_every_frame(xtensa: Board, digits: Artefact) -> None:
+    """Of all sizes both ways, however slow the emulator is."""
+    built = build(digits.path, xtensa)
+    with open_session(xtensa, built, terms=Terms()) as session:
+        report = check_link(session.link, session.device.hello(), rounds=1)
+    assert (0, 0) == (report.lost, report.differing)
+    assert report.to_host is not None
 
 
 def mismatches(result: Result) -> list[tuple[str, str, int, int]]:

@@ -29,14 +29,6 @@ def command(ctx: click.Context) -> int:
     return 0
 
 
-def _table(*columns: str) -> Table:
-    """Return a table whose cells are whole: they are there to be copied."""
-    table = Table()
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
 def _known() -> Table:
     table = Table()
     table.add_column("board", no_wrap=True)  # names and ports are there to be copied
@@ -56,7 +48,9 @@ def attached(board: Board) -> str:
 
 
 def _own(entries: Mapping[str, Entry]) -> Table:
-    table = _table("yours", "board", "known by", "attached at")
+    table = Table()
+    for column in ("yours", "board", "known by", "attached at"):
+        table.add_column(column, overflow="fold")  # they are there to be copied
     ports = list_attached()
     for name, entry in entries.items():
         at = [usb.device for usb in ports if is_entry(usb, entry)]
@@ -113,19 +107,25 @@ def scan_command(
 
 
 def _ports(found: Iterable[Found], entries: Mapping[str, Entry]) -> Table:
-    columns = ("port", "USB", "serial number", "connector", "MAC", "may be", "yours")
-    table = _table(*columns)
+    """A section a port, a line a fact: whole values are wider than seven columns."""
+    table = Table(show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for one in found:
         usb = one.usb
-        table.add_row(
-            usb.device,
-            usb.numbers,
-            usb.serial_number or "",
-            f"usb:{usb.usb_path}" if usb.usb_path else "",
-            one.mac or "",
-            ", ".join(board.id for board in one.boards),
-            entry_of(usb, entries) or "",
-        )
+        facts = {
+            "port": usb.device,
+            "USB": " ".join(filter(None, (usb.numbers, usb.product))),
+            "serial number": usb.serial_number,
+            "connector": usb.usb_path and f"usb:{usb.usb_path}",
+            "MAC": one.mac,
+            "may be": ", ".join(board.id for board in one.boards),
+            "yours": entry_of(usb, entries),
+        }
+        for what, value in facts.items():
+            if value:
+                table.add_row(what, value)
+        table.add_section()
     return table
 
 
