@@ -248,6 +248,26 @@ def test_report_sets_results_side_by_side(refold: Call, tmp_path: Path) -> None:
     assert "two forge" in page.read_text(encoding="utf-8")
 
 
+def test_results_of_one_name_are_told_apart(refold: Call, tmp_path: Path) -> None:
+    """By the parts of their paths that differ."""
+    files = [tmp_path / "runs" / day / "deep" / "result.json" for day in ("mon", "tue")]
+    for file in files:
+        write_result(two_modes(), file)
+    page = tmp_path / "page.html"
+    assert 0 == refold("report", *files, "-o", page)[0]
+    assert "<title>refold: mon, tue</title>" in page.read_text(encoding="utf-8")
+
+
+def test_a_result_given_twice_is_refused(refold: Call, tmp_path: Path) -> None:
+    """Under another spelling, too; the page would show it beside itself."""
+    write_result(two_modes(), tmp_path / "a.json")
+    again = tmp_path / "x" / ".." / "a.json"
+    (tmp_path / "x").mkdir()
+    code, _, err = refold("report", tmp_path / "a.json", again, "-o", tmp_path / "p")
+    assert (2, False) == (code, (tmp_path / "p").exists())
+    assert "a.json is given twice; name each result once" in err
+
+
 def test_boards_and_doctor(refold: Call) -> None:
     """The native board is always there, and the compiler is found."""
     assert "native" in refold("boards")[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -73,7 +74,7 @@ def _side_by_side(
     paths: tuple[Path, ...], output: Path, baseline: Baseline | None
 ) -> int:
     """Show and write results; return 1 where one is worse than the baseline."""
-    named = [(_name(path, paths), load_result(path)) for path in paths]
+    named = list(zip(_names(paths), map(load_result, paths), strict=True))
     if baseline is not None:
         named = [(name, _judged(baseline, name, result)) for name, result in named]
     for _, result in named:
@@ -99,7 +100,21 @@ def _judged(baseline: Baseline, name: str, result: Result) -> Result:
     return structs.replace(result, baseline=compare(baseline, result))
 
 
-def _name(path: Path, paths: tuple[Path, ...]) -> str:
-    """Return the shortest name that tells the file from the others."""
-    stems = [other.stem for other in paths]
-    return path.stem if stems.count(path.stem) == 1 else str(path.with_suffix(""))
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return names that tell files apart: their own, or else the parts that differ.
+
+    Raises:
+        UserError: A file is given twice.
+    """
+    places = [path.resolve() for path in paths]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise UserError(f"{paths[number]} is given twice; name each result once")
+    stems = [path.stem for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    parts = [place.with_suffix("").parts for place in places]
+    for end, rest in ((0, slice(1, None)), (-1, slice(-1))):
+        while min(map(len, parts)) > 1 and len({part[end] for part in parts}) == 1:
+            parts = [part[rest] for part in parts]
+    return ["/".join(part) for part in parts]
