@@ -279,6 +279,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return next((run for run in self.runs if run.adapt == adapt), None)
 
 
+class _Stamp(msgspec.Struct, frozen=True):
+    """What all of refold's files have: read first, for the rest depends on it."""
+
+    schema: str = ""
+
+
 def tool_versions() -> dict[str, str]:
     """Return the versions every result is stamped with."""
     libraries = {name: version(name) for name in LIBRARIES}
@@ -314,6 +320,10 @@ def _write(path: Path, text: str | None) -> None:
                 beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
+    except FileExistsError as error:  # of a folder that is to be made
+        raise UserError(
+            f"cannot write {path}: {error.filename} is a file; choose another place"
+        ) from None
     except OSError as error:
         raise UserError(
             f"cannot write {path}: {error.strerror}; choose another place"
@@ -333,7 +343,10 @@ def load_result(path: Path) -> Result:
         UserError: The file is missing, no result, or of another schema.
     """
     try:
-        result = msgspec.json.decode(path.read_bytes(), type=Result)
+        content = path.read_bytes()
+        schema = msgspec.json.decode(content, type=_Stamp).schema
+        if schema in (SCHEMA, ""):
+            return msgspec.json.decode(content, type=Result)
     except OSError as error:
         raise UserError(
             f"cannot read {path}: {error.strerror}; expected a result.json that "
@@ -344,9 +357,7 @@ def load_result(path: Path) -> Result:
             f"{path} is no refold result: {error}; expected a result.json that "
             "'refold run --json' wrote"
         ) from None
-    if result.schema != SCHEMA:
-        raise UserError(
-            f"{path} has schema '{result.schema}', expected '{SCHEMA}'; "
-            "read it with the refold that wrote it"
-        )
-    return result
+    raise UserError(
+        f"{path} has schema '{schema}', expected '{SCHEMA}'; read it with the refold "
+        "that wrote it"
+    )

@@ -258,6 +258,50 @@ def test_results_of_one_name_are_told_apart(refold: Call, tmp_path: Path) -> Non
     assert "<title>refold: mon, tue</title>" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["report", "a.json", "-o", "a.json"], "-o a.json would replace what is read"),
+        (
+            ["report", "a.json", "--baseline", "b.json", "-o", "b.json"],
+            "-o b.json would replace what is read",
+        ),
+        (
+            ["run", "x", "--data", "digits", "--json", "n", "--html", "./n"],
+            "--html n would replace --json",
+        ),
+        (
+            [
+                "run",
+                "x",
+                "--data",
+                "digits",
+                "--baseline",
+                "b.json",
+                "--json",
+                "b.json",
+            ],
+            "--json b.json would replace what is read",
+        ),
+    ],
+)
+def test_no_file_is_replaced_that_counts(
+    words: list[str],
+    message: str,
+    refold: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither a result by its page nor one output by another; before the work."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json", "b.json"):
+        write_result(two_modes(), Path(name))
+    code, _, err = refold(*words)
+    assert 2 == code
+    assert message in err
+    assert two_modes() == load_result(Path("a.json")) == load_result(Path("b.json"))
+
+
 def test_a_result_given_twice_is_refused(refold: Call, tmp_path: Path) -> None:
     """Under another spelling, too; the page would show it beside itself."""
     write_result(two_modes(), tmp_path / "a.json")

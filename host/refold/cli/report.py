@@ -15,12 +15,18 @@ from refold.baseline import (
     require_comparable,
     setting,
 )
-from refold.cli.options import FILE, FOLDER, baseline_options, load_baseline
+from refold.cli.options import (
+    FILE,
+    FOLDER,
+    baseline_options,
+    check_outputs,
+    load_baseline,
+)
 from refold.console import show_regressions, show_result
 from refold.errors import UserError
 from refold.history import gather, write_history
 from refold.report import write_report
-from refold.result import Result, check_place, load_result
+from refold.result import Result, load_result
 
 
 @click.command(name="report")
@@ -57,7 +63,7 @@ def command(
             "refold report takes either result files or --history FOLDER; "
             "name one of them"
         )
-    check_place(output)
+    check_outputs({"-o": output}, [*results, *([baseline] if baseline else [])])
     if history is not None:
         if baseline is not None:
             raise UserError(
