@@ -11,9 +11,10 @@ from pathlib import Path
 from refold import trend_plots
 from refold.baseline import Tolerances
 from refold.errors import UserError
+from refold.files import write_text
 from refold.plots import Style, style
 from refold.report import MISSING, environment, in_points
-from refold.result import Result, Run, load_result, write_text
+from refold.result import Result, Run, load_result
 from refold.score import slowest
 from refold.trend import (
     Break,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import junitparser
 
-from refold.result import Result, Run, Stream, write_text
+from refold.files import write_text
+from refold.result import Result, Run, Stream
 from refold.schedule import stream_label
 
 

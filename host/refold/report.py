@@ -9,9 +9,11 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from refold import plots, score
+from refold.baseline_record import BaselineRecord, Comparison
 from refold.cost import TITLES, run_cost
+from refold.files import write_text
 from refold.plots import Series, Style
-from refold.result import BaselineRecord, Comparison, Result, Run, write_text
+from refold.result import Result, Run
 
 MISSING = "–"
 

@@ -31,9 +31,10 @@ from refold.cli import status
 from refold.console import ProgressWatch
 from refold.device import Patience
 from refold.esp_tool import Tool
+from refold.files import check_place
 from refold.lock import hold
 from refold.place import Place
-from refold.result import check_place, load_result, write_result
+from refold.result import load_result, write_result
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -12,7 +12,8 @@ import click
 from refold.baseline import LATENCY, Baseline, Tolerances
 from refold.boards import DEFAULT_BOARD
 from refold.errors import UserError
-from refold.result import check_place, load_result
+from refold.files import check_place
+from refold.result import load_result
 
 MODEL = click.Path(path_type=Path)
 """Not checked here: the compiler's message for a missing model is the better one."""
