@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from refold.errors import UserError
-from refold.result import write_text
+from refold.files import write_text
 
 
 class Measured:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from refold.result import write_text
+from refold.files import write_text
 
 
 def read_section(page: Path, name: str) -> str:

@@ -31,9 +31,9 @@ from refoldc.ranking import RankedSite, Ranking
 
 from refold.corrupt import CORRUPTIONS
 from refold.data import DataSet, load_data
+from refold.files import write_text
 from refold.held_out import HELD_OUT, SEVERITY
 from refold.plots import finish, new_figure, style
-from refold.result import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/sites.md"

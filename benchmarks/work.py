@@ -12,7 +12,7 @@ import msgspec
 
 from refoldc.artefact import Artefact, load_artefact
 
-from refold.result import write_text
+from refold.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from refold.baseline_record import BaselineRecord, Comparison
 from refold.boards import load_board
 from refold.errors import UserError
-from refold.result import BaselineRecord, Comparison, Result, Run
+from refold.result import Result, Run
 from refold.score import StreamKey, by_corruption, slowest
 
 MEMORY = ("arena_bytes", "weights_bytes", "adapt_state_bytes", "code_bytes")

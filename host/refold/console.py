@@ -18,11 +18,12 @@ from rich.progress import (
 from rich.table import Table
 
 from refold import score
+from refold.baseline_record import BaselineRecord
 from refold.corrupt import CORRUPTIONS
 from refold.cost import TITLES, run_cost
 from refold.power.recorder import Energy
 from refold.profile import profile_lines
-from refold.result import BaselineRecord, Profile, Result, Run
+from refold.result import Profile, Result, Run
 from refold.schedule import Step
 from refold.watch import Watch
 

@@ -11,11 +11,21 @@ from pathlib import Path
 from refold import trend_plots
 from refold.baseline import Tolerances
 from refold.errors import UserError
+from refold.files import write_text
 from refold.plots import Style, style
-from refold.report import MISSING, environment
-from refold.result import Result, Run, load_result, write_text
+from refold.report import MISSING, environment, in_points
+from refold.result import Result, Run, load_result
 from refold.score import slowest
-from refold.trend import Break, Entry, Measure, breaks, retrained, still_broken, unlike
+from refold.trend import (
+    Break,
+    Entry,
+    Measure,
+    breaks,
+    retrained,
+    still_broken,
+    told,
+    unlike,
+)
 from refold.trend_plots import Point, Trend
 
 _logger = logging.getLogger(__name__)
@@ -95,7 +105,7 @@ def render_history(entries: Sequence[Entry], points: float = POINTS) -> str:
     return template.render(
         groups=[_section(*key, group, points) for key, group in _groups(entries)],
         warnings=tuple(unlike(entries)),
-        points=points,
+        points=in_points(points),
         count=len(entries),
     )
 
@@ -109,9 +119,9 @@ def write_history(entries: Sequence[Entry], path: Path, points: float = POINTS) 
     write_text(path, render_history(entries, points))
     for warning in unlike(entries):
         _logger.warning("%s", warning)
-    for _, group in _groups(entries):
+    for (model, _), group in _groups(entries):
         for warning in _warnings(group, breaks(group, points)):
-            _logger.warning("%s", warning)
+            _logger.warning("%s: %s", model, warning)
 
 
 def _groups(entries: Sequence[Entry]) -> Iterable[tuple[tuple[str, str], list[Entry]]]:
@@ -132,7 +142,7 @@ def _group(result: Result) -> tuple[str, str]:
 
 def _warnings(entries: Sequence[Entry], found: Sequence[Break]) -> Iterator[str]:
     yield from retrained(entries)
-    yield from map(str, still_broken(entries, found))
+    yield from told(still_broken(entries, found))
 
 
 def _section(

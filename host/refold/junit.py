@@ -1,14 +1,22 @@
-"""JUnit XML of a result: one test case a mode and stream, with its numbers."""
+"""JUnit XML of a result: one test case a mode and stream, with its numbers.
+
+A case is known by class and name, among the cases of all files that a CI job collects:
+the class says model, board and mode, the name the stream.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import junitparser
 
-from refold.result import Reset, Result, Run, Stream, write_text
+from refold.files import write_text
+from refold.result import Reset, Result, Run, Stream
 from refold.schedule import stream_label
+
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render_junit(result: Result) -> str:
@@ -18,12 +26,15 @@ def render_junit(result: Result) -> str:
     missed bound or a lost board, is a case of its own: a failure or an error. It has
     the phase in which the run ended early, and the times that the board was lost.
     """
-    suite = junitparser.TestSuite(f"refold {result.model.name} {result.board.id}")
+    name = f"refold {result.model.name} {result.board.id}"
+    suite = junitparser.TestSuite(_legal(name))
+    if result.finished is not None:
+        suite.timestamp = result.finished.isoformat()
     for name, value in _facts(result):
-        suite.add_property(name, value)
+        suite.add_property(name, _legal(value))
     for run in result.runs:
         for stream in run.streams:
-            suite.add_testcase(_stream_case(run, stream))
+            suite.add_testcase(_stream_case(_class(result, run.adapt), run, stream))
     suite.add_testcase(_verdict_case(result))
     xml = junitparser.JUnitXml("refold")
     xml.add_testsuite(suite)
@@ -70,11 +81,22 @@ def _properties(stream: Stream) -> Iterator[tuple[str, str]]:
             yield field, f"{value:g}"
 
 
-def _stream_case(run: Run, stream: Stream) -> junitparser.TestCase:
+def _class(result: Result, part: str) -> str:
+    """Return a class within refold.MODEL.BOARD: dots separate, and nothing else."""
+    parts = ("refold", result.model.name, result.board.id, part)
+    return ".".join(_legal(text).replace(".", "_") for text in parts)
+
+
+def _legal(text: str) -> str:
+    """Replace what XML cannot hold, such as control characters of a boot log."""
+    return _ILLEGAL.sub("\ufffd", text)
+
+
+def _stream_case(class_: str, run: Run, stream: Stream) -> junitparser.TestCase:
     name = stream_label(stream.corruption, stream.round, stream.repeat, stream.segment)
-    case = junitparser.TestCase(name, classname=run.adapt)
+    case = junitparser.TestCase(name, classname=class_)
     properties = junitparser.Properties()
-    for name, value in _properties(stream):
+    for name, value in (("adapt", run.adapt), *_properties(stream)):
         properties.add_property(junitparser.Property(name, value))
     case.append(properties)
     case.system_out = (
@@ -92,14 +114,14 @@ def _stream_case(run: Run, stream: Stream) -> junitparser.TestCase:
 
 
 def _verdict_case(result: Result) -> junitparser.TestCase:
-    case = junitparser.TestCase("verdict", classname="refold")
+    case = junitparser.TestCase("verdict", classname=_class(result, "run"))
     if result.phase is not None:
         properties = junitparser.Properties()
         properties.add_property(junitparser.Property("phase", result.phase))
         case.append(properties)
     if result.resets:
-        case.system_out = "\n".join(map(_reset_line, result.resets))
-    message = "; ".join(result.reasons)
+        case.system_out = _legal("\n".join(map(_reset_line, result.resets)))
+    message = _legal("; ".join(result.reasons))
     if result.verdict == "infra":
         case.result = [junitparser.Error(message, "infra")]
     elif result.verdict == "skipped":

@@ -172,7 +172,11 @@ def latency_distribution(series: Sequence[Series]) -> str:
     """Draw the share of images whose inference ended within a time."""
     figure, axes = new_figure(2.7)
     for number, item in enumerate(series):
-        known = [q for s in item.run.streams if (q := s.latency_quantiles_us)]
+        known = [
+            found
+            for stream in item.run.streams
+            if len(found := stream.latency_quantiles_us) == len(QUANTILES)
+        ]
         if known:
             mean = np.mean(known, axis=0) / 1000
             _line(axes, number, item, mean, np.array(QUANTILES, np.float64))

@@ -9,9 +9,11 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from refold import plots, score
+from refold.baseline_record import BaselineRecord, Comparison
 from refold.cost import TITLES, run_cost
+from refold.files import write_text
 from refold.plots import Series, Style
-from refold.result import BaselineRecord, Comparison, Result, Run, write_text
+from refold.result import Result, Run
 
 MISSING = "–"
 
@@ -203,11 +205,13 @@ def _count(number: int, thing: str) -> str:
 
 def _gate(name: str, record: BaselineRecord) -> _Gate:
     ratio = record.latency_ratio
-    rows = [(item.worse, _compared(item)) for item in record.compared]
+    # What says it all in one number comes before its parts.
+    ordered = sorted(record.compared, key=lambda item: item.measure == "accuracy")
+    rows = [(item.worse, _compared(item)) for item in ordered]
     return _Gate(
         name=name,
         baseline=record.name,
-        tolerances=f"{record.accuracy_points:g} points of accuracy, "
+        tolerances=f"accuracy lower by {in_points(record.accuracy_points)}, "
         + (f"{ratio:g} times the latency, " if ratio else "any latency, ")
         + f"{record.memory_ratio:g} times the memory",
         worse=tuple(row for worse, row in rows if worse),
@@ -216,9 +220,12 @@ def _gate(name: str, record: BaselineRecord) -> _Gate:
 
 
 def _compared(item: Comparison) -> _Compared:
-    was, now, limit = (f"{n:,.6g}" for n in (item.before, item.now, item.limit))
-    change = f"{item.now - item.before:+,.6g}"
-    return _Compared(item.measure, item.whose or MISSING, (was, now, change, limit))
+    digits = 2 if item.measure.endswith("accuracy") else 0
+    was, now, limit = (
+        f"{number:,.{digits}f}" for number in (item.before, item.now, item.limit)
+    )
+    change = f"{round(item.now - item.before, digits) + 0.0:+,.{digits}f}"
+    return _Compared(item.measure, item.whose, (was, now, change, limit))
 
 
 def _corruptions(series: Sequence[Series]) -> list[str]:
@@ -277,6 +284,11 @@ def _energy(run: Run) -> str | None:
     """Return a mean image's millijoules and those of its adaptation."""
     found = score.energy(run)
     return f"{found.image_mj:.3g} / {found.adapt_mj:.3g}" if found else None
+
+
+def in_points(tolerance: float) -> str:
+    """Return it with its unit."""
+    return f"{tolerance:g} point{'' if tolerance == 1 else 's'}"
 
 
 def _points(value: float | None) -> str:

@@ -7,7 +7,6 @@ clock, ``seconds`` of the host's.
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +17,9 @@ import msgspec
 
 from refoldc.version import VERSION
 
+from refold.baseline_record import BaselineRecord
 from refold.errors import UserError
+from refold.files import write_text
 
 SCHEMA = "refold.result/1"
 LIBRARIES = ("numpy", "pillow", "scipy", "onnx", "onnxruntime")
@@ -203,45 +204,6 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One number beside the baseline's; ``limit`` is the worst that is tolerated."""
-
-    measure: str
-    whose: str
-    before: float
-    now: float
-    limit: float
-    worse: bool
-
-    def __str__(self) -> str:
-        of = f" of {self.whose}" if self.whose else ""
-        return (
-            f"worse than the baseline: {self.measure}{of} is {self.now:g}, was "
-            f"{self.before:g}, limit {self.limit:g}"
-        )
-
-
-class BaselineRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was compared with an earlier result.
-
-    Attributes:
-        name: The earlier result's file.
-        accuracy_points, latency_ratio, memory_ratio: What was tolerated; the ratio is
-            null where times were not judged.
-    """
-
-    name: str
-    accuracy_points: float
-    latency_ratio: float | None
-    memory_ratio: float
-    compared: tuple[Comparison, ...]
-
-    @property
-    def worse(self) -> tuple[Comparison, ...]:
-        """What is beyond its limit."""
-        return tuple(item for item in self.compared if item.worse)
-
-
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The content of ``result.json``.
 
@@ -279,45 +241,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return next((run for run in self.runs if run.adapt == adapt), None)
 
 
+class _Stamp(msgspec.Struct, frozen=True):
+    """What all of refold's files have: read first, for the rest depends on it."""
+
+    schema: str = ""
+
+
 def tool_versions() -> dict[str, str]:
     """Return the versions every result is stamped with."""
     libraries = {name: version(name) for name in LIBRARIES}
     return {"refold": VERSION, **libraries, "python": python_version()}
-
-
-def check_place(path: Path) -> None:
-    """Find out, before the work, whether :func:`write_text` can write there.
-
-    Raises:
-        UserError: It cannot.
-    """
-    _write(path, text=None)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file beside its place and rename it, so that it is never half there.
-
-    Raises:
-        UserError: The place cannot be written.
-    """
-    _write(path, text)
-
-
-def _write(path: Path, text: str | None) -> None:
-    """Do all of it, or without a text all but the renaming."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            beside.write_text(text or "", encoding="utf-8")
-            if text is not None:
-                beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {error.strerror}; choose another place"
-        ) from None
 
 
 def write_result(result: Result, path: Path) -> None:
@@ -333,7 +266,10 @@ def load_result(path: Path) -> Result:
         UserError: The file is missing, no result, or of another schema.
     """
     try:
-        result = msgspec.json.decode(path.read_bytes(), type=Result)
+        content = path.read_bytes()
+        schema = msgspec.json.decode(content, type=_Stamp).schema
+        if schema in (SCHEMA, ""):
+            return msgspec.json.decode(content, type=Result)
     except OSError as error:
         raise UserError(
             f"cannot read {path}: {error.strerror}; expected a result.json that "
@@ -344,9 +280,7 @@ def load_result(path: Path) -> Result:
             f"{path} is no refold result: {error}; expected a result.json that "
             "'refold run --json' wrote"
         ) from None
-    if result.schema != SCHEMA:
-        raise UserError(
-            f"{path} has schema '{result.schema}', expected '{SCHEMA}'; "
-            "read it with the refold that wrote it"
-        )
-    return result
+    raise UserError(
+        f"{path} has schema '{schema}', expected '{SCHEMA}'; read it with the refold "
+        "that wrote it"
+    )

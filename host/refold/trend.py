@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Any, Literal
 
@@ -57,9 +57,9 @@ class Break:
 
     def __str__(self) -> str:
         return (
-            f"{self.line}: {MEASURES[self.measure]} is {self.accuracy:.1f} % in "
-            f"{self.entry}, {self.median - self.accuracy:.1f} points below "
-            f"{self.median:.1f} %, the median of {self.earlier} earlier"
+            f"{MEASURES[self.measure]} is {self.accuracy:.1f} %, "
+            f"{self.median - self.accuracy:.1f} points below the median of "
+            f"{self.earlier} earlier"
         )
 
 
@@ -101,6 +101,12 @@ def still_broken(entries: Sequence[Entry], found: Sequence[Break]) -> tuple[Brea
         entry.line(run): entry.name for entry in entries for run in entry.complete_runs
     }
     return tuple(item for item in found if last[item.line] == item.entry)
+
+
+def told(found: Sequence[Break]) -> Iterator[str]:
+    """Say it in words, one sentence a run."""
+    for (entry, line), group in groupby(found, lambda item: (item.entry, item.line)):
+        yield f"{line} in {entry}: {'; '.join(map(str, group))}"
 
 
 def retrained(entries: Sequence[Entry]) -> Iterator[str]:

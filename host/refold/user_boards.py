@@ -17,7 +17,7 @@ from platformdirs import user_config_path
 
 from refold.boards import board_ids, load_board
 from refold.errors import UserError
-from refold.result import write_text
+from refold.files import write_text
 
 NAME = re.compile(r"(?!COM\d+$)[A-Za-z0-9_-]+", re.IGNORECASE)
 """What TOML takes without quotes, and no device."""

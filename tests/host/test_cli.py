@@ -31,11 +31,12 @@ from refold.cli import status
 from refold.console import ProgressWatch
 from refold.device import Patience
 from refold.esp_tool import Tool
+from refold.files import check_place
 from refold.lock import hold
 from refold.place import Place
-from refold.resources import bundled_model
 from refold.process import spawn
-from refold.result import check_place, load_result, write_result
+from refold.resources import bundled_model
+from refold.result import load_result, write_result
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -283,6 +284,70 @@ def test_report_sets_results_side_by_side(refold: Call, tmp_path: Path) -> None:
     assert 0 == code
     assert 2 == out.count("mean of corrupted")
     assert "two forge" in page.read_text(encoding="utf-8")
+
+
+def test_results_of_one_name_are_told_apart(refold: Call, tmp_path: Path) -> None:
+    """By the parts of their paths that differ."""
+    files = [tmp_path / "runs" / day / "deep" / "result.json" for day in ("mon", "tue")]
+    for file in files:
+        write_result(two_modes(), file)
+    page = tmp_path / "page.html"
+    assert 0 == refold("report", *files, "-o", page)[0]
+    assert "<title>refold: mon, tue</title>" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["report", "a.json", "-o", "a.json"], "-o a.json would replace what is read"),
+        (
+            ["report", "a.json", "--baseline", "b.json", "-o", "b.json"],
+            "-o b.json would replace what is read",
+        ),
+        (
+            ["run", "x", "--data", "digits", "--json", "n", "--html", "./n"],
+            "--html n would replace --json",
+        ),
+        (
+            [
+                "run",
+                "x",
+                "--data",
+                "digits",
+                "--baseline",
+                "b.json",
+                "--json",
+                "b.json",
+            ],
+            "--json b.json would replace what is read",
+        ),
+    ],
+)
+def test_no_file_is_replaced_that_counts(
+    words: list[str],
+    message: str,
+    refold: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither a result by its page nor one output by another; before the work."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json", "b.json"):
+        write_result(two_modes(), Path(name))
+    code, _, err = refold(*words)
+    assert 2 == code
+    assert message in err
+    assert two_modes() == load_result(Path("a.json")) == load_result(Path("b.json"))
+
+
+def test_a_result_given_twice_is_refused(refold: Call, tmp_path: Path) -> None:
+    """Under another spelling, too; the page would show it beside itself."""
+    write_result(two_modes(), tmp_path / "a.json")
+    again = tmp_path / "x" / ".." / "a.json"
+    (tmp_path / "x").mkdir()
+    code, _, err = refold("report", tmp_path / "a.json", again, "-o", tmp_path / "p")
+    assert (2, False) == (code, (tmp_path / "p").exists())
+    assert "a.json is given twice; name each result once" in err
 
 
 def test_boards_and_doctor(refold: Call) -> None:

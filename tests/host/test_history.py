@@ -130,10 +130,12 @@ def test_other_streams_break_no_trend() -> None:
 def test_the_newest_break_is_a_warning() -> None:
     """Older ones are marked in the table alone."""
     text = page(*accuracies(70, 60, 70)).replace("<wbr>", "")
-    assert (1, 0) == (text.count('class="drop"'), text.count("<li>native off: mean"))
+    assert (1, 0) == (text.count('class="drop"'), text.count("<li>native off in"))
     text = page(*accuracies(70, 70, 60)).replace("<wbr>", "")
-    assert "mean accuracy over corruptions is 60.0 % in run2, 10.0 points below" in text
-    assert "70.0 %, the median of 2 earlier" in text
+    assert (
+        "native off in run2: mean accuracy over corruptions is 60.0 %, 10.0 points "
+        "below the median of 2 earlier"
+    ) in text
 
 
 def test_unlike_results_are_named() -> None:
@@ -162,7 +164,7 @@ def test_the_command_says_what_broke(
     words = ["report", "--history", str(tmp_path / "results")]
     words += ["-o", str(tmp_path / "h.html")]
     assert 0 == status(words)
-    assert "warning: native off: mean accuracy" in capsys.readouterr().err
+    assert "warning: digits: native off in 1: mean accuracy" in capsys.readouterr().err
     assert 0 == status([*words, "--accuracy-tolerance", "2"])
     assert "warning" not in capsys.readouterr().err
 

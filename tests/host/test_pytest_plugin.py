@@ -42,7 +42,8 @@ def run_tests(
     def run(text: str, *options: str, apart: bool = False) -> Outcome:
         pytester.makepyfile(text)
         start = pytester.runpytest_subprocess if apart else pytester.runpytest_inprocess
-        return start(*PLUGIN, "-p", "no:cacheprovider", *options)
+        apart_from = ("-p", "no:cacheprovider", "-p", "no:pytest_embedded")
+        return start(*PLUGIN, *apart_from, *options)
 
     return run
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from functools import cache
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree as ET
 
 import junitparser
@@ -24,7 +25,7 @@ from refold.cost import TITLES
 from refold.junit import render_junit
 from refold.plots import Series
 from refold.report import render_report, write_report
-from refold.result import Reset, Result, Split, load_result, write_result
+from refold.result import Reset, Result, Split, Verdict, load_result, write_result
 from refold.score import score_run
 
 VOID = {"meta", "br", "wbr", "img", "link", "hr", "input"}
@@ -168,13 +169,14 @@ def test_the_page_shows_what_the_baseline_found() -> None:
     page = render_report([("now", gated(make_result(*runs)))])
     text = page.replace("<wbr>", "")
     assert "now against nightly/earlier.json" in text
-    assert "1 points of accuracy, any latency, 1.05 times the memory" in text
+    assert "accuracy lower by 1 point, any latency, 1.05 times the memory" in text
     tables = re.findall(r'<table class="sortable">.*?</table>', page, re.DOTALL)
     rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in rows_of(tables[0])]
-    assert [
-        ["accuracy", "forge, gaussian_noise", "70", "60", "-10", "69", "worse"],
-        ["mean_accuracy", "forge", "77", "72", "-5", "76", "worse"],
-    ] == rows
+    cells = [[re.sub(r"<.*?>", "", cell) for cell in row] for row in rows]
+    mean, noise = "mean_accuracy forge", "accuracy forge, gaussian_noise"
+    assert [mean, "77.00", "72.00", "-5.00", "76.00", "worse"] == cells[0]
+    assert [noise, "70.00", "60.00", "-10.00", "69.00", "worse"] == cells[1]
+    assert 2 == len(cells)
     assert "2 worse" in page
     assert len(gated(two_modes()).baseline.compared) - 2 == len(rows_of(tables[1]))
     assert [] == outline(page).open
@@ -182,7 +184,7 @@ def test_the_page_shows_what_the_baseline_found() -> None:
 
 def rows_of(table: str) -> list[str]:
     """Return the rows of a table's body."""
-    return re.findall(r'<tr><th scope="row">.*?</tr>', table, re.DOTALL)
+    return re.findall(r'<tr><th scope="row".*?</tr>', table, re.DOTALL)
 
 
 def test_a_result_that_is_not_worse_says_so() -> None:
@@ -439,10 +441,50 @@ def test_junit_has_a_case_a_mode_and_stream(
 
 
 def test_junit_names_mode_and_stream() -> None:
-    """The class is the mode, the name the corruption."""
+    """The class is model, board and mode, the name the corruption."""
     suite = ET.fromstring(render_junit(two_modes()))[0]  # noqa: S314
     names = [(case.get("classname"), case.get("name")) for case in suite]
-    assert ("forge", "gaussian_noise") in names
+    assert ("refold.digits.native.forge", "gaussian_noise") in names
+    assert ("refold.digits.native.run", "verdict") in names
+
+
+def test_junit_classes_have_four_parts() -> None:
+    """Jenkins takes what precedes the last dot for a package; the mode stays whole."""
+    run = make_run("forge:a=0.7;stats=exact", {"fog": 50.0})
+    suite = ET.fromstring(render_junit(make_result(run)))[0]  # noqa: S314
+    case = suite.find("testcase")
+    assert case is not None
+    assert "refold.digits.native.forge:a=0_7;stats=exact" == case.get("classname")
+    modes = {p.get("value") for p in case.iter("property") if p.get("name") == "adapt"}
+    assert {"forge:a=0.7;stats=exact"} == modes
+
+
+def test_junit_cases_are_told_apart() -> None:
+    """By class and name: modes, rounds, repeats and segments, and the verdict."""
+    streams = [
+        make_stream(name, 50.0, round=round_, repeat=repeat, segment=segment)
+        for name in ("clean", "fog")
+        for repeat in range(2)
+        for round_ in range(3)
+        for segment in range(4)
+    ]
+    runs = [score_run(mode, streams, seconds=1.0) for mode in ("off", "forge")]
+    suite = ET.fromstring(render_junit(make_result(*runs)))[0]  # noqa: S314
+    cases = [(c.get("classname"), c.get("name")) for c in suite.iter("testcase")]
+    assert 2 * 48 + 1 == len(cases) == len(set(cases))
+
+
+@pytest.mark.parametrize("verdict", get_args(Verdict))
+def test_junit_holds_any_reason(verdict: Verdict) -> None:
+    """Boot logs have characters that XML has not; each verdict's file is valid."""
+    reasons = () if verdict == "pass" else ('panic \x1b[31m\x00 <abort> & "x"',)
+    result = make_result(make_run("off", {"fog": 50.0}), verdict=verdict)
+    result = structs.replace(result, reasons=reasons, finished=datetime.now(UTC))
+    (suite,) = junitparser.JUnitXml.fromstring(render_junit(result))
+    found = [(type(r).__name__, r.message) for case in suite for r in case.result]
+    words = 'panic \ufffd[31m\ufffd <abort> & "x"'
+    kinds = {"fail": "Failure", "infra": "Error", "skipped": "Skipped"}
+    assert ([(kinds[verdict], words)] if reasons else []) == found
 
 
 def test_junit_cases_carry_their_numbers() -> None:
@@ -457,7 +499,7 @@ def test_junit_cases_carry_their_numbers() -> None:
     )
     cases = {(case.classname, case.name): case for case in suite}
     assert 7 == len(cases)
-    case = cases["forge", "gaussian_noise"]
+    case = cases["refold.digits.native.forge", "gaussian_noise"]
     numbers = {p.name: p.value for p in case.child(junitparser.Properties)}
     assert ("70", "140", "5", "1500", "0") == (
         numbers["accuracy"],

@@ -102,6 +102,21 @@ def test_another_schema_is_refused(tmp_path: Path) -> None:
         load_result(tmp_path / "r.json")
 
 
+def test_a_later_schema_is_named_whatever_it_holds(tmp_path: Path) -> None:
+    """Keys of another shape are not what the message is about."""
+    content = {"schema": "refold.result/2", "model": "digits", "runs": {}}
+    (tmp_path / "r.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"refold\.result/2', expected 'refold"):
+        load_result(tmp_path / "r.json")
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    """The message names what is in the way."""
+    (tmp_path / "a").touch()
+    with pytest.raises(UserError, match=r"a is a file; choose another place"):
+        write_result(two_modes(), tmp_path / "a" / "r.json")
+
+
 def test_versions_name_every_tool() -> None:
     """The stamp holds the tools that the contract lists."""
     tools = {"refold", "numpy", "pillow", "scipy", "onnx", "onnxruntime", "python"}

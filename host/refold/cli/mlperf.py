@@ -11,9 +11,9 @@ from rich.table import Table
 
 from refold.console import ERR, OUT, watching
 from refold.errors import UserError
+from refold.files import check_place
 from refold.mlperf.result import MlperfResult, write_mlperf
 from refold.mlperf.run import MlperfOptions, run_mlperf
-from refold.result import check_place
 
 TAKEN = (
     "artefact",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ import click
 
 from refold.baseline import LATENCY, Baseline, Tolerances
 from refold.boards import DEFAULT_BOARD
+from refold.errors import UserError
+from refold.files import check_place
 from refold.result import load_result
 
 MODEL = click.Path(path_type=Path)
@@ -137,3 +139,27 @@ def load_baseline(path: Path | None, tolerances: Tolerances) -> Baseline | None:
     if path is None:
         return None
     return Baseline(load_result(path), tolerances, str(path))
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None], inputs: Iterable[Path] = ()
+) -> None:
+    """Find out before the work whether files can be written, and lose none by it.
+
+    Args:
+        outputs: By the option that names them.
+        inputs: Files that are read, and must outlive the command.
+
+    Raises:
+        UserError: One cannot be written, or would replace another.
+    """
+    taken = {path.resolve(): "what is read from there" for path in inputs}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        other = taken.setdefault(path.resolve(), option)
+        if other != option:
+            raise UserError(
+                f"{option} {path} would replace {other}; choose another place"
+            )
+        check_place(path)

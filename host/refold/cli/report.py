@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -14,12 +15,18 @@ from refold.baseline import (
     require_comparable,
     setting,
 )
-from refold.cli.options import FILE, FOLDER, baseline_options, load_baseline
+from refold.cli.options import (
+    FILE,
+    FOLDER,
+    baseline_options,
+    check_outputs,
+    load_baseline,
+)
 from refold.console import show_regressions, show_result
 from refold.errors import UserError
 from refold.history import gather, write_history
 from refold.report import write_report
-from refold.result import Result, check_place, load_result
+from refold.result import Result, load_result
 
 
 @click.command(name="report")
@@ -56,7 +63,7 @@ def command(
             "refold report takes either result files or --history FOLDER; "
             "name one of them"
         )
-    check_place(output)
+    check_outputs({"-o": output}, [*results, *([baseline] if baseline else [])])
     if history is not None:
         if baseline is not None:
             raise UserError(
@@ -73,7 +80,7 @@ def _side_by_side(
     paths: tuple[Path, ...], output: Path, baseline: Baseline | None
 ) -> int:
     """Show and write results; return 1 where one is worse than the baseline."""
-    named = [(_name(path, paths), load_result(path)) for path in paths]
+    named = list(zip(_names(paths), map(load_result, paths), strict=True))
     if baseline is not None:
         named = [(name, _judged(baseline, name, result)) for name, result in named]
     for _, result in named:
@@ -99,7 +106,21 @@ def _judged(baseline: Baseline, name: str, result: Result) -> Result:
     return structs.replace(result, baseline=compare(baseline, result))
 
 
-def _name(path: Path, paths: tuple[Path, ...]) -> str:
-    """Return the shortest name that tells the file from the others."""
-    stems = [other.stem for other in paths]
-    return path.stem if stems.count(path.stem) == 1 else str(path.with_suffix(""))
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return names that tell files apart: their own, or else the parts that differ.
+
+    Raises:
+        UserError: A file is given twice.
+    """
+    places = [path.resolve() for path in paths]
+    for number, place in enumerate(places):
+        if place in places[:number]:
+            raise UserError(f"{paths[number]} is given twice; name each result once")
+    stems = [path.stem for path in paths]
+    if len(set(stems)) == len(stems):
+        return stems
+    parts = [place.with_suffix("").parts for place in places]
+    for end, rest in ((0, slice(1, None)), (-1, slice(-1))):
+        while min(map(len, parts)) > 1 and len({part[end] for part in parts}) == 1:
+            parts = [part[rest] for part in parts]
+    return ["/".join(part) for part in parts]

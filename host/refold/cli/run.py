@@ -17,6 +17,7 @@ from refold.cli.options import (
     FOLDER,
     baseline_options,
     board_option,
+    check_outputs,
     deadline_option,
     load_baseline,
     port_option,
@@ -28,7 +29,7 @@ from refold.job import DEFAULT_MODES, OnReset
 from refold.junit import write_junit
 from refold.mlperf.run import MlperfOptions
 from refold.report import write_report
-from refold.result import Result, Verdict, check_place, write_result
+from refold.result import Result, Verdict, write_result
 from refold.runner import RunOptions, run
 from refold.schedule import Schedule
 from refold.streaming import MOST_RESETS
@@ -212,9 +213,10 @@ def command(
         on_reset=on_reset,
         power_cycle=power_cycle,
     )
-    for file in (json_file, html_file, junit_file):
-        if file is not None:
-            check_place(file)
+    check_outputs(
+        {"--json": json_file, "--html": html_file, "--junit": junit_file},
+        [baseline] if baseline else [],
+    )
     with watching() as watch:
         result = run(artefact, options, watch=watch)
     save(result, json_file=json_file, html_file=html_file, junit_file=junit_file)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from refold.result import write_text
+from refold.files import write_text
 
 SCHEMA = "refold.mlperf/1"
 
