@@ -38,6 +38,8 @@ INFER, ADAPT = 1, 3
 """Levels of D1 and D0: adaptation lies within an inference."""
 TOLERANCE = 0.01
 """The simulated instrument has ten bits a range."""
+RATE_HZ = 20_000
+"""Samples a second of real time; unlimited ones would queue up before a slow reader."""
 
 
 class Board:
@@ -157,7 +159,9 @@ def simulated(board: Board, **faults: Any) -> Any:
     """An open simulated instrument that watches ``board``."""
     from ppk2lab.transport.mock import SimulatedPPK2
 
-    simulator = SimulatedPPK2(profile=board, max_samples_per_read=1000, **faults)
+    simulator = SimulatedPPK2(
+        profile=board, max_samples_per_read=1000, rate_limit_hz=RATE_HZ, **faults
+    )
     return simulator, ppk2lab.PPK2.open(simulator=simulator)
 
 

@@ -36,6 +36,8 @@ STEP = 200
 WAIT_S = 30.0
 TOLERANCE = 0.01
 """The simulated instrument has ten bits a range."""
+RATE_HZ = 20_000
+"""Samples a second of real time; unlimited ones would queue up before a slow reader."""
 
 
 class Watched:
@@ -108,7 +110,8 @@ def watched(pin: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from ppk2lab.transport.mock import SimulatedPPK2
 
     with pin.open(encoding="ascii") as lines:
-        device = ppk2lab.PPK2.open(simulator=SimulatedPPK2(profile=Watched(lines)))
+        simulator = SimulatedPPK2(profile=Watched(lines), rate_limit_hz=RATE_HZ)
+        device = ppk2lab.PPK2.open(simulator=simulator)
         monkeypatch.setattr(ppk2lab.PPK2, "open", lambda **_: device)
         yield
 
