@@ -15,9 +15,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 import numpy as np
@@ -235,41 +235,59 @@ def section(
     return "\n".join(lines)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of a command over these streams; ``count`` orders of them."""
+
+    model: Path
+    calib: str
+    data: str
+    work: Path
+    images: int | None
+    count: int
+    output: Path
+
+    def bench(self) -> Bench:
+        """The network with all adaptation code and a ranking, and its streams."""
+        streams = load_streams(self.data, limit=self.images)
+        source = Source(self.model, self.calib, sites="auto:3", adapt="forge+pace")
+        order = orders(len(streams[CLEAN].labels))[: self.count]
+        work = Work(self.work)
+        return Bench(work, compiled_once(work, source), streams, order)
+
+
+def request_options(command: Callable[[Request], None]) -> Callable[..., None]:
+    """Add the options that make a :class:`Request`, which the command takes."""
+
+    @click.option(
+        "--model", type=click.Path(path_type=Path, exists=True), required=True
+    )
+    @click.option("--calib", metavar="SPEC", required=True)
+    @click.option("--data", metavar="SPEC", required=True)
+    @click.option("--work", type=click.Path(path_type=Path), required=True)
+    @click.option(
+        "--images", type=click.IntRange(1), help="The first so many a stream."
+    )
+    @click.option("--orders", "count", type=click.IntRange(1, ORDERS), default=ORDERS)
+    @click.option("--output", type=click.Path(path_type=Path), default=PAGE)
+    @wraps(command)
+    def with_request(**options: Any) -> None:
+        command(Request(**options))
+
+    return with_request
+
+
 @click.command()
-@click.option("--model", type=click.Path(path_type=Path, exists=True), required=True)
-@click.option("--calib", metavar="SPEC", required=True)
-@click.option("--data", metavar="SPEC", required=True)
-@click.option("--work", type=click.Path(path_type=Path), required=True)
-@click.option("--images", type=click.IntRange(1), help="The first so many a stream.")
-@click.option("--orders", "count", type=click.IntRange(1, ORDERS), default=ORDERS)
-@click.option("--output", type=click.Path(path_type=Path), default=PAGE)
-def main(
-    model: Path,
-    calib: str,
-    data: str,
-    work: Path,
-    images: int | None,
-    count: int,
-    output: Path,
-) -> None:
+@request_options
+def main(request: Request) -> None:
     """Write the section; see the top of this file."""
-    streams = load_streams(data, limit=images)
-    bench = make_bench(Work(work), model, calib, streams, count)
+    bench = request.bench()
     found, rounds = measure(bench)
     table = {mode: mean_of_orders(rows) for mode, rows in found.items()}
     verdicts = [v for bound in BOUNDS for v in judge(bound, table)]
     verdicts += recurring(rounds)
-    write_section(output, SECTION, section(bench, found, verdicts))
+    write_section(request.output, SECTION, section(bench, found, verdicts))
     sys.exit(1 if any(v.fails for v in verdicts) else 0)
-
-
-def make_bench(
-    work: Work, model: Path, calib: str, streams: Mapping[str, Stream], count: int
-) -> Bench:
-    """The network with all adaptation code and a ranking, in ``count`` orders."""
-    source = Source(model, calib, sites="auto:3", adapt="forge+pace")
-    order = orders(len(streams[CLEAN].labels))[:count]
-    return Bench(work, compiled_once(work, source), streams, order)
 
 
 def measure(

@@ -24,13 +24,12 @@ from typing import Any
 import click
 import numpy as np
 from held_out import HELD_OUT, Stream, compiled, held_out_orders
+from measured import Measured
 from native_model import AS_COMPILED, NativeModel, SearchSize
 from page import write_section
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
-
-from refold.result import write_text
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/pace.md"
 MISSING = "?"
@@ -119,19 +118,17 @@ def main(
     model: Path, calib: str, images: int, orders: int, results: Path, output: Path
 ) -> None:
     """Measure what is missing, then write; see the top of this file."""
-    known: dict[str, dict[str, list[float]]] = {}
-    if results.exists():
-        known = json.loads(results.read_text(encoding="utf-8"))
+    known: Known = {}
     with tempfile.TemporaryDirectory() as folder:
         artefact = compiled(model, calib, Path(folder) / "a", adapt="forge+pace")
+        network = artefact.manifest.model.network_sha256
+        subject = {"network": network, "images": images, "orders": orders}
+        figures = Measured(results, subject)
         streams = held_out_orders(calib, images, orders)
         for key, measure in _measurements(artefact, streams):
-            if key not in known:
-                click.echo(key)
-                known[key] = measure()
-                write_text(results, json.dumps(known, indent=1))
-                write_tables(known, output)
-    write_tables(known, output)
+            click.echo(key)
+            known[key] = figures.get(key, measure)
+            write_tables(known, output)
 
 
 Streams = tuple[dict[str, Stream], ...]

@@ -20,7 +20,15 @@ from pathlib import Path
 import click
 import torch
 from held_out import MEAN, STD, Stream, held_out_orders
-from orders import Bench, make_bench, mean_of_orders, ordered, spread, summary
+from orders import (
+    Bench,
+    Request,
+    mean_of_orders,
+    ordered,
+    request_options,
+    spread,
+    summary,
+)
 from page import write_section
 from rows import (
     BOTH,
@@ -33,7 +41,7 @@ from rows import (
     corrupted_mean,
     stream_table,
 )
-from streams import ORDERS, Order, load_streams, streams_hash
+from streams import Order, streams_hash
 from torch_adapt import Fixed, Method, Refold, Running, Tent
 from torch_network import Network
 from work import Work, file_hash, source_hash
@@ -279,33 +287,18 @@ def compare(
 
 
 @click.command()
-@click.option("--model", type=click.Path(path_type=Path, exists=True), required=True)
-@click.option("--calib", metavar="SPEC", required=True)
-@click.option("--data", metavar="SPEC", required=True)
-@click.option("--work", type=click.Path(path_type=Path), required=True)
-@click.option("--images", type=click.IntRange(1), help="The first so many a stream.")
-@click.option("--orders", "count", type=click.IntRange(1, ORDERS), default=ORDERS)
-@click.option("--output", type=click.Path(path_type=Path), default=PAGE)
-def main(
-    model: Path,
-    calib: str,
-    data: str,
-    work: Path,
-    images: int | None,
-    count: int,
-    output: Path,
-) -> None:
+@request_options
+def main(request: Request) -> None:
     """Write the section; see the top of this file."""
     torch.set_num_threads(1)
-    streams = load_streams(data, limit=images)
-    bench = make_bench(Work(work), model, calib, streams, count)
-    lab = Lab(Work(work), Networks(model), calib)
+    bench = request.bench()
+    lab = Lab(bench.work, Networks(request.model), request.calib)
     found = measure(lab, bench)
     compiled = {
-        mode: [bench.accuracies(mode, number) for number in range(count)]
+        mode: [bench.accuracies(mode, number) for number in range(len(bench.orders))]
         for mode in COMPARED
     }
-    write_section(output, SECTION, section(lab, found, compiled))
+    write_section(request.output, SECTION, section(lab, found, compiled))
 
 
 if __name__ == "__main__":

@@ -11,17 +11,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_model import make_images, write_data, write_model
+from small_model import make_images, write_data
 
 from refoldc.adapt import AdaptConfig, AdaptMethod
 from refoldc.artefact import Artefact
 from refoldc.ir import QDense
-from refoldc.options import CompileOptions
-from refoldc.pipeline import compile_model
 from refoldc.reference import Reference
 
-from refold.boards import load_board
-from refold.build import build_twin
 from refold.errors import UserError
 from refold.runner import RunOptions, run
 from refold.twin import Twin
@@ -40,30 +36,6 @@ STATISTICS_BYTES = 56 + 3 * 4 * 6 + 4
 """Of FORGE's record of six channels, which the search's follows."""
 HEADER_BYTES = 88
 NOTHING = np.zeros(DIMENSION, np.float32)
-
-
-@pytest.fixture(scope="module")
-def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
-    """A small network whose firmware contains FORGE and PACE."""
-    folder = tmp_path_factory.mktemp("search")
-    return compile_model(
-        write_model(folder / "small.onnx"),
-        make_images(64),
-        folder / "small.refold",
-        options=CompileOptions(adapt="forge+pace"),
-    )
-
-
-@pytest.fixture(scope="module")
-def library(artefact: Artefact) -> Path:
-    """Its twin."""
-    return build_twin(artefact.path, load_board("native"))
-
-
-@pytest.fixture
-def twin(library: Path, artefact: Artefact) -> Twin:
-    """A twin that has seen nothing."""
-    return Twin(library, artefact.qgraph)
 
 
 def dark(count: int, seed: int = 5) -> NDArray[np.uint8]:

@@ -11,16 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_model import make_images, write_model
+from small_model import make_images
 
 from refoldc.adapt import AdaptConfig
 from refoldc.artefact import Artefact
-from refoldc.options import CompileOptions
-from refoldc.pipeline import compile_model
 from refoldc.reference import Outcome, Reference
 
-from refold.boards import load_board
-from refold.build import build_twin
 from refold.errors import InfraError
 from refold.twin import Twin
 
@@ -36,30 +32,6 @@ PACE = AdaptConfig(
 BOTH = replace(PACE, method="forge+pace", gate=False)
 SEARCH = 1 + POPULATION * WINDOW
 """Forward passes of an image that a search went before."""
-
-
-@pytest.fixture(scope="module")
-def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
-    """A small network whose firmware contains FORGE and PACE."""
-    folder = tmp_path_factory.mktemp("twin")
-    return compile_model(
-        write_model(folder / "small.onnx"),
-        make_images(64),
-        folder / "small.refold",
-        options=CompileOptions(adapt="forge+pace"),
-    )
-
-
-@pytest.fixture(scope="module")
-def library(artefact: Artefact) -> Path:
-    """Its twin."""
-    return build_twin(artefact.path, load_board("native"))
-
-
-@pytest.fixture
-def twin(library: Path, artefact: Artefact) -> Twin:
-    """A twin that has seen nothing."""
-    return Twin(library, artefact.qgraph)
 
 
 def dark_images(count: int, seed: int = 5) -> NDArray[np.uint8]:
